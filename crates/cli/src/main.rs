@@ -1,2 +1,27 @@
-//! x
-fn main(){}
+//! `edgegrid`: runs an application in every edge site of a Kubernetes cluster and keeps
+//! each site's traffic at home. This is the command line; one file per subcommand.
+
+use clap::{Parser, Subcommand};
+
+mod crds;
+mod output;
+
+/// Runs an application in every edge site of a Kubernetes cluster and keeps each site's
+/// traffic at home.
+#[derive(Parser)]
+#[command(name = "edgegrid", version, arg_required_else_help = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Crds(crds::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().command {
+        Command::Crds(args) => crds::run(&args),
+    }
+}

@@ -1,0 +1,225 @@
+//! Every label, annotation, finalizer, reason and default name of edgegrid's API.
+//!
+//! Manifests and clusters depend on these strings letter for letter, so they stand
+//! here once and nowhere else. Those of the `superedge.io` family are SuperEdge's own
+//! and are kept as they were.
+
+/// API group of the three grid kinds.
+pub const GRID_GROUP: &str = "superedge.io";
+/// Version of the three grid kinds.
+pub const GRID_VERSION: &str = "v1";
+/// API group of `NodeUnit` and `NodeGroup`.
+pub const SITE_GROUP: &str = "site.superedge.io";
+/// Version of `NodeUnit` and `NodeGroup`.
+pub const SITE_VERSION: &str = "v1alpha2";
+
+/// Labels.
+pub mod label {
+    /// On every workload and Service made for a grid: the grid's name.
+    pub const GRID_SELECTOR: &str = "superedge.io/grid-selector";
+    /// On the same objects: the grid's `gridUniqKey`.
+    pub const GRID_UNIQ_KEY: &str = "superedge.io/grid-uniq-key";
+    /// Pod template label left by SuperEdge; preserved, so that taking over restarts no pod.
+    pub const TEMPLATE_HASH_KEY: &str = "superedge.io/template-hash-key";
+    /// On a grid of the control cluster: send it to every member cluster (value [`super::YES`]).
+    pub const FEDERATE: &str = "superedge.io/fed";
+    /// On a member cluster's copy of a federated grid (value [`super::YES`]).
+    pub const DISTRIBUTED: &str = "superedge.io/dis";
+    /// On copies and on a member's grids: the namespace of the original.
+    pub const TARGET_NAMESPACE: &str = "superedge.io/target-namespace";
+    /// On a namespace of the control cluster: it belongs to this member (clusternet's label).
+    pub const CLUSTER_ID: &str = "clusters.clusternet.io/cluster-id";
+    /// On a `NodeUnit` found by `autoFindNodeKeys`: hash of the sorted keys.
+    pub const AUTO_KEYS_HASH: &str = "site.superedge.io/node-group-auto-keys-hash";
+    /// On pods and claims of a unit's own k3s: the unit's name.
+    pub const KINS_UNIT: &str = "site.superedge.io/nodeunit";
+    /// On pods of a unit's own k3s: `server` or `agent`.
+    pub const KINS_ROLE: &str = "site.superedge.io/kins-role";
+    /// On every object of a unit's own k3s (value [`super::YES`]).
+    pub const KINS_RESOURCE: &str = "site.superedge.io/kins-resource";
+    /// On the k3s servers of a unit: which kind of server they are.
+    pub const KINS_SERVER_TYPE: &str = "site.superedge.io/server-type";
+    /// Kubernetes' own: the Service is handled by another proxy than kube-proxy.
+    pub const SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
+    /// Kubernetes' own: the `Endpoints` belong to a headless Service.
+    pub const HEADLESS: &str = "service.kubernetes.io/headless";
+    /// Node label that SuperEdge's installer keys its node-local CoreDNS grid on.
+    pub const EDGE_HOSTNAME: &str = "superedge.io.hostname";
+}
+
+/// Values of the labels whose key is the name of a unit or of a group.
+pub mod marker {
+    /// Node label `<NodeUnit name>` has this value: the node is in that unit.
+    pub const NODE_UNIT: &str = "nodeunits.superedge.io";
+    /// `NodeUnit` label `<NodeGroup name>` has this value: the unit is in that group.
+    pub const NODE_GROUP: &str = "nodegroups.superedge.io";
+}
+
+/// Annotations.
+pub mod annotation {
+    /// On a Service: JSON list of node label keys; traffic stays where they agree.
+    pub const TOPOLOGY_KEYS: &str = "topologyKeys";
+    /// On `default/kubernetes` endpoints: address that stands in for the API server's on this node.
+    pub const LOCAL_ENDPOINT: &str = "superedge.io/local-endpoint";
+    /// On `default/kubernetes` endpoints: port that stands in for the API server's on this node.
+    pub const LOCAL_PORT: &str = "superedge.io/local-port";
+    /// On SuperEdge's site definitions: stored objects have been migrated (value [`super::YES`]).
+    pub const MIGRATION_DONE: &str = "site.superedge.io/migration-done";
+    /// On a `NodeUnit`: remove the unit's own k3s (value [`super::YES`]).
+    pub const CLEAR_CLUSTER: &str = "site.superedge.io/clear-cluster";
+}
+
+/// Finalizers.
+pub mod finalizer {
+    /// On a member's copy of a federated grid: the member still has the grid.
+    pub const DISTRIBUTED: &str = "dis";
+    /// On a `NodeUnit`: its nodes still carry what the unit wrote on them.
+    pub const NODE_UNIT: &str = "site.superedge.io/nodeunit";
+    /// On a `NodeGroup`: its units still carry the group's labels.
+    pub const NODE_GROUP: &str = "site.superedge.io/finalizer";
+}
+
+/// Condition types in the status of our kinds.
+pub mod condition {
+    /// Every unit runs what the grid asks for.
+    pub const READY: &str = "Ready";
+    /// Units are still being brought to what the grid asks for.
+    pub const PROGRESSING: &str = "Progressing";
+    /// At least one unit cannot be brought there.
+    pub const DEGRADED: &str = "Degraded";
+}
+
+/// Reasons of events and conditions.
+pub mod reason {
+    /// The grid has no `gridUniqKey`.
+    pub const EMPTY: &str = "Empty";
+    /// A pass over a `DeploymentGrid` ended with an error.
+    pub const SYNC_DEPLOYMENT_GRID_FAILED: &str = "SyncDeploymentGridFailed";
+    /// The status of a `DeploymentGrid` could not be written.
+    pub const SYNC_DEPLOYMENT_GRID_STATUS_FAILED: &str = "SyncDeploymentGridStatusFailed";
+    /// A pass over a `StatefulSetGrid` ended with an error.
+    pub const SYNC_STATEFUL_SET_GRID_FAILED: &str = "SyncStatefulSetGridFailed";
+    /// The status of a `StatefulSetGrid` could not be written.
+    pub const SYNC_STATEFUL_SET_GRID_STATUS_FAILED: &str = "SyncStatefulSetGridStatusFailed";
+    /// An object the grid needs could not be created.
+    pub const CREATE_ERROR: &str = "CreateError";
+    /// An object the grid needs could not be updated.
+    pub const UPDATE_ERROR: &str = "UpdateError";
+    /// An object the grid no longer needs could not be deleted.
+    pub const DELETE_ERROR: &str = "DeleteError";
+}
+
+/// Components that events name as their source.
+pub mod component {
+    /// Source of a `DeploymentGrid`'s events.
+    pub const DEPLOYMENT_GRID: &str = "deployment-grid-controller";
+    /// Source of a `StatefulSetGrid`'s events.
+    pub const STATEFUL_SET_GRID: &str = "statefulset-grid-controller";
+    /// Source of a `ServiceGrid`'s events.
+    pub const SERVICE_GRID: &str = "service-grid-controller";
+    /// Source of a `NodeUnit`'s events.
+    pub const NODE_UNIT: &str = "nodeunit-controller";
+    /// Source of a `NodeGroup`'s events.
+    pub const NODE_GROUP: &str = "nodegroup-controller";
+    /// Put before a component's name when it acts on a federated grid.
+    pub const FEDERATED_PREFIX: &str = "fed-";
+}
+
+/// The Secret by which a member cluster knows its control cluster (clusternet's).
+pub mod parent_secret {
+    /// Namespace of the Secret.
+    pub const NAMESPACE: &str = "clusternet-system";
+    /// Name of the Secret.
+    pub const NAME: &str = "parent-cluster";
+    /// Key: URL of the control cluster's API server.
+    pub const URL: &str = "parent-url";
+    /// Key: bearer token of this member.
+    pub const TOKEN: &str = "token";
+    /// Key: certificate authority of the control cluster's API server.
+    pub const CA: &str = "ca.crt";
+    /// Key: this member's namespace in the control cluster.
+    pub const MEMBER_NAMESPACE: &str = "namespace";
+}
+
+/// Names and values for a unit that runs a k3s of its own ("kins").
+pub mod kins {
+    /// Taint put on the nodes of such a unit, effect `NoSchedule`.
+    pub const TAINT: &str = "kins";
+    /// Namespace of its objects.
+    pub const NAMESPACE: &str = "kins-system";
+    /// Its storage class.
+    pub const STORAGE_CLASS: &str = "kins-localvolume";
+    /// [`super::label::KINS_ROLE`] of a server.
+    pub const ROLE_SERVER: &str = "server";
+    /// [`super::label::KINS_ROLE`] of an agent.
+    pub const ROLE_AGENT: &str = "agent";
+    /// `unitClusterInfo.parameters` key: image of k3s.
+    pub const PARAMETER_K3S_IMAGE: &str = "k3s-image";
+    /// `unitClusterInfo.parameters` key: image of the container runtime's side car.
+    pub const PARAMETER_CRIW_IMAGE: &str = "criw-image";
+    /// `unitClusterInfo.parameters` key: service range of the unit's cluster.
+    pub const PARAMETER_SERVICE_CIDR: &str = "service-cidr";
+    /// `unitClusterInfo.parameters` key: node port range of the unit's cluster.
+    pub const PARAMETER_NODE_PORT_RANGE: &str = "node-port-range";
+    /// Put before the names of objects the wrapper imports from the unit's cluster.
+    pub const IMPORT_PREFIX: &str = "k3s-";
+    /// What follows the unit's name in the names of its objects.
+    pub const SUFFIXES: [&str; 7] = [
+        "-server-kins",
+        "-server-kins-init",
+        "-agent-kins",
+        "-cri-kins",
+        "-svc-kins",
+        "-cm-kins",
+        "-sec-kins",
+    ];
+    /// What stands between the unit's and the node's name in a local volume's name.
+    pub const LOCAL_VOLUME_INFIX: &str = "-local-pv-";
+}
+
+/// Value of the labels and annotations that are simply set.
+pub const YES: &str = "yes";
+/// Name of the template that means `spec.template`.
+pub const DEFAULT_TEMPLATE: &str = "default";
+/// The unit that holds every node, made by the controller.
+pub const UNIT_NODE_ALL: &str = "unit-node-all";
+/// Autonomy of a unit whose nodes merely survive on their own.
+pub const DEFAULT_AUTONOMY_LEVEL: &str = "L3";
+/// Path prefix and header by which an ingress asks the wrapper for one unit's view.
+pub const INGRESS_VIEW: &str = "superedge-ingress";
+/// The domain of pod names unless configured otherwise.
+pub const DEFAULT_CLUSTER_DOMAIN: &str = "cluster.local";
+
+/// Name of the Deployment or `StatefulSet` that a grid has in a unit.
+///
+/// ```
+/// assert_eq!(edgegrid_api::names::workload("web", "beijing"), "web-beijing");
+/// ```
+pub fn workload(grid: &str, unit: &str) -> String {
+    format!("{grid}-{unit}")
+}
+
+/// Name of the Service that a `ServiceGrid` has in the whole cluster.
+///
+/// ```
+/// assert_eq!(edgegrid_api::names::service("web"), "web-svc");
+/// ```
+pub fn service(grid: &str) -> String {
+    format!("{grid}-svc")
+}
+
+/// The name by which a unit reaches its own pod, whatever the unit is called.
+///
+/// ```
+/// let name = edgegrid_api::names::pod_short_name("db", 0, "db-svc", "default", "cluster.local");
+/// assert_eq!(name, "db-0.db-svc.default.svc.cluster.local");
+/// ```
+pub fn pod_short_name(
+    grid: &str,
+    ordinal: u32,
+    service: &str,
+    namespace: &str,
+    domain: &str,
+) -> String {
+    format!("{grid}-{ordinal}.{service}.{namespace}.svc.{domain}")
+}
