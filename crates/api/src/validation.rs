@@ -77,7 +77,7 @@ pub(crate) fn templates_are_in_pool() -> Rule {
         "!has(self.templates) || self.templates.all(unit, {known} || ({was_unknown}))"
     ))
     .message(Message::Expression(format!(
-        "'templates names ' + self.templates[self.templates.filter(unit, !({known} || ({was_unknown})))[0]] \
+        "'templates names ' + self.templates[self.templates.filter(unit, !({known}))[0]] \
          + ', which is not in templatePool: add it there or name one that is; \
          default or empty means spec.template'"
     )))

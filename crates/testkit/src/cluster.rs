@@ -1,0 +1,260 @@
+//! A cluster to run a scenario on.
+//!
+//! Scenarios take a [`Cluster`] and do not ask what is behind it, so that they can be
+//! written once and run on every kind of cluster there is.
+
+use std::fmt::Debug;
+use std::future::IntoFuture;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use edgegrid_upstream::{Program, locate};
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::builders::NodeBuilder;
+use crate::control_plane::{ControlPlane, Wanted, client};
+use crate::kubelet::Kubelet;
+use crate::process::output_async;
+use crate::runtime::{PodRuntime, SimulatedPods};
+
+/// Environment variable that chooses the Kubernetes minor of [`Cluster::upstream`].
+pub const VERSION_VARIABLE: &str = "EDGEGRID_KUBERNETES";
+/// Kubernetes minor unless chosen otherwise.
+pub const DEFAULT_VERSION: &str = "1.37";
+/// Field manager of what tests apply.
+const FIELD_MANAGER: &str = "testkit";
+
+/// A running cluster; dropping it ends everything it started.
+pub struct Cluster {
+    client: Client,
+    kubeconfig: PathBuf,
+    version: String,
+    // Before the control plane, so that it stops talking before nobody answers.
+    kubelet: Kubelet,
+    plane: ControlPlane,
+}
+
+/// What a cluster of upstream's programs shall be; await it to start it.
+pub struct Upstream {
+    wanted: Wanted,
+    pods: Arc<dyn PodRuntime>,
+}
+
+impl Cluster {
+    /// A cluster of unmodified etcd and kube-apiserver, with RBAC.
+    ///
+    /// ```no_run
+    /// # async fn example() -> anyhow::Result<()> {
+    /// use edgegrid_testkit::{Cluster, node};
+    /// let cluster = Cluster::upstream().with_controllers().await?;
+    /// cluster.add_nodes([node("bj-1").label("location", "beijing")]).await?;
+    /// println!("{}", cluster.kubectl(["get", "nodes"]).await?);
+    /// # Ok(()) }
+    /// ```
+    pub fn upstream() -> Upstream {
+        let version = std::env::var(VERSION_VARIABLE).unwrap_or_else(|_| DEFAULT_VERSION.into());
+        Upstream {
+            wanted: Wanted {
+                version,
+                listen: Ipv4Addr::LOCALHOST,
+                controllers: false,
+            },
+            pods: Arc::new(SimulatedPods::default()),
+        }
+    }
+
+    /// A client that may do everything.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// A client with the rights of `user`, in `group` if given.
+    pub async fn client_as(&self, user: &str, group: Option<&str>) -> Result<Client> {
+        client(&self.kubeconfig_as(user, group)?).await
+    }
+
+    /// A client with the rights of a service account, which must exist.
+    pub async fn client_as_service_account(&self, namespace: &str, name: &str) -> Result<Client> {
+        client(&self.kubeconfig_as_service_account(namespace, name).await?).await
+    }
+
+    /// The kubeconfig of an administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A kubeconfig with the rights of `user`, in `group` if given.
+    pub fn kubeconfig_as(&self, user: &str, group: Option<&str>) -> Result<PathBuf> {
+        self.plane.kubeconfig(user, group)
+    }
+
+    /// A kubeconfig with the rights of a service account, which must exist.
+    pub async fn kubeconfig_as_service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<PathBuf> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec::default()),
+            ..TokenRequest::default()
+        };
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await
+            .with_context(|| format!("token of service account {namespace}/{name}"))?;
+        let token = answer
+            .status
+            .and_then(|status| status.token)
+            .context("the token request has no answer")?;
+        self.plane
+            .kubeconfig_with_token(&format!("{namespace}-{name}"), &token)
+    }
+
+    /// Folder with the logs of everything that runs for this cluster.
+    pub fn folder(&self) -> &Path {
+        self.plane.folder()
+    }
+
+    /// Runs kubectl of the cluster's own version as an administrator and gives what it printed.
+    pub async fn kubectl<A: AsRef<str>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<String> {
+        self.kubectl_with_input(args, "").await
+    }
+
+    /// [`Cluster::kubectl`] with a manifest as its standard input, for `-f -`.
+    pub async fn kubectl_with_input<A: AsRef<str>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+        input: &str,
+    ) -> Result<String> {
+        let program = Program::parse(&format!("kubectl@{}", self.version))?;
+        let mut command = Command::new(locate(&program)?);
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        for arg in args {
+            command.arg(arg.as_ref());
+        }
+        output_async(command, input.to_owned()).await
+    }
+
+    /// Applies an object (server-side, under the tests' own manager) and gives what is stored.
+    pub async fn apply<K>(&self, object: impl Into<K>) -> Result<K>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
+    {
+        let object = object.into();
+        let (kind, name) = (K::kind(&()), object.name_any());
+        let resource = ApiResource::erase::<K>(&());
+        let api: Api<DynamicObject> = match object.namespace() {
+            Some(namespace) => Api::namespaced_with(self.client(), &namespace, &resource),
+            None => Api::all_with(self.client(), &resource),
+        };
+        let stored = api
+            .patch(
+                &name,
+                &PatchParams::apply(FIELD_MANAGER).force(),
+                &Patch::Apply(&object),
+            )
+            .await
+            .with_context(|| format!("apply {kind} {name}"))?;
+        stored
+            .try_parse()
+            .with_context(|| format!("read back {kind} {name}"))
+    }
+
+    /// Installs definitions and waits until they are served.
+    pub async fn install(
+        &self,
+        crds: impl IntoIterator<Item = CustomResourceDefinition>,
+    ) -> Result<()> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        for crd in crds {
+            let name = crd.name_any();
+            self.apply::<CustomResourceDefinition>(crd).await?;
+            await_condition(api.clone(), &name, is_crd_established())
+                .await
+                .with_context(|| format!("wait until {name} is established"))?;
+        }
+        Ok(())
+    }
+
+    /// Adds simulated nodes: they send heartbeats, and run the pods scheduled to them.
+    pub async fn add_nodes(&self, nodes: impl IntoIterator<Item = NodeBuilder>) -> Result<()> {
+        for node in nodes {
+            self.kubelet.add(node).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a running pod ready or not; the choice outlives the pod if it comes back under its name.
+    pub async fn set_ready(&self, namespace: &str, pod: &str, ready: bool) -> Result<Pod> {
+        self.kubelet.set_ready(namespace, pod, ready).await
+    }
+}
+
+impl Upstream {
+    /// Another minor of Kubernetes, for example `1.33`.
+    #[must_use]
+    pub fn version(mut self, minor: &str) -> Self {
+        minor.clone_into(&mut self.wanted.version);
+        self
+    }
+
+    /// With kube-controller-manager and kube-scheduler.
+    #[must_use]
+    pub fn with_controllers(mut self) -> Self {
+        self.wanted.controllers = true;
+        self
+    }
+
+    /// The API on this address instead of loopback, so that other network namespaces reach it.
+    #[must_use]
+    pub fn listen_on(mut self, address: Ipv4Addr) -> Self {
+        self.wanted.listen = address;
+        self
+    }
+
+    /// Pods that are more than an entry in the API.
+    #[must_use]
+    pub fn pods(mut self, pods: Arc<dyn PodRuntime>) -> Self {
+        self.pods = pods;
+        self
+    }
+
+    async fn start(self) -> Result<Cluster> {
+        let plane = ControlPlane::start(&self.wanted).await?;
+        let kubeconfig = plane.admin()?;
+        let client = client(&kubeconfig).await?;
+        Ok(Cluster {
+            kubelet: Kubelet::start(client.clone(), self.pods),
+            client,
+            kubeconfig,
+            version: self.wanted.version,
+            plane,
+        })
+    }
+}
+
+impl IntoFuture for Upstream {
+    type Output = Result<Cluster>;
+    type IntoFuture = LocalBoxFuture<'static, Result<Cluster>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.start().boxed_local()
+    }
+}

@@ -1,0 +1,292 @@
+//! Unmodified etcd, kube-apiserver and, on request, kube-controller-manager and
+//! kube-scheduler, on addresses of our own.
+//!
+//! ```text
+//! etcd ◄── kube-apiserver ◄── kube-controller-manager, kube-scheduler, clients
+//! ```
+//!
+//! Everything is disposable: no fsync, and killed rather than asked when dropped.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use edgegrid_upstream::{Program, locate};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::json;
+
+use crate::eventually::{Patience, eventually_within};
+use crate::pki::{KeyFiles, Pki};
+use crate::process::Process;
+use crate::run::{PortLease, Run, RunFolder};
+
+/// Never dialled: kube-apiserver wants an address to advertise that is not loopback.
+const ADVERTISED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+/// Addresses of Services; the first is that of `kubernetes` itself.
+const SERVICE_RANGE: &str = "10.96.0.0/16";
+const FIRST_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+/// Group whose members may do everything.
+const ADMINS: &str = "system:masters";
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) version: String,
+    pub(crate) listen: Ipv4Addr,
+    pub(crate) controllers: bool,
+}
+
+/// A running control plane.
+pub(crate) struct ControlPlane {
+    // In the order in which they are ended.
+    programs: Vec<Process>,
+    pki: Pki,
+    server: String,
+    folder: RunFolder,
+    _ports: Vec<PortLease>,
+}
+
+impl ControlPlane {
+    /// Starts the programs and waits until the API answers.
+    pub(crate) async fn start(wanted: &Wanted) -> Result<ControlPlane> {
+        let run = Run::current()?;
+        let folder = run.folder("cluster")?;
+        let ports = [run.lease_port()?, run.lease_port()?, run.lease_port()?];
+        let [api, etcd_clients, etcd_peers] =
+            [&ports[0], &ports[1], &ports[2]].map(PortLease::port);
+        let pki = Pki::create(&folder)?;
+        let mut plane = ControlPlane {
+            programs: Vec::new(),
+            pki,
+            server: format!("https://{}:{api}", wanted.listen),
+            folder,
+            _ports: ports.into(),
+        };
+        plane.run(
+            "etcd",
+            "etcd",
+            &etcd_flags(&plane.folder, etcd_clients, etcd_peers),
+        )?;
+        let flags = plane.api_server_flags(wanted, api, etcd_clients)?;
+        plane.run(
+            "kube-apiserver",
+            &format!("kube-apiserver@{}", wanted.version),
+            &flags,
+        )?;
+        plane.wait_until_ready().await?;
+        if wanted.controllers {
+            plane.start_controllers(&wanted.version)?;
+            plane.wait_for_service_account().await?;
+        }
+        Ok(plane)
+    }
+
+    /// A kubeconfig by which a program is `user`, in `group` if given.
+    pub(crate) fn kubeconfig(&self, user: &str, group: Option<&str>) -> Result<PathBuf> {
+        let KeyFiles { certificate, key } = self.pki.client(user, group)?;
+        self.write_kubeconfig(
+            user,
+            &json!({ "client-certificate": certificate, "client-key": key }),
+        )
+    }
+
+    /// A kubeconfig with a bearer token.
+    pub(crate) fn kubeconfig_with_token(&self, name: &str, token: &str) -> Result<PathBuf> {
+        self.write_kubeconfig(name, &json!({ "token": token }))
+    }
+
+    /// The kubeconfig of an administrator.
+    pub(crate) fn admin(&self) -> Result<PathBuf> {
+        self.kubeconfig("admin", Some(ADMINS))
+    }
+
+    /// Folder with the logs of the programs.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn run(&mut self, name: &str, program: &str, flags: &[String]) -> Result<()> {
+        let path = locate(&Program::parse(program)?)?;
+        let process = Process::start(name, Command::new(path).args(flags), &self.folder)?;
+        self.programs.insert(0, process);
+        Ok(())
+    }
+
+    fn api_server_flags(&self, wanted: &Wanted, port: u16, etcd: u16) -> Result<Vec<String>> {
+        let listen = IpAddr::from(wanted.listen);
+        let advertised = if listen.is_loopback() {
+            ADVERTISED.into()
+        } else {
+            listen
+        };
+        let server = self.pki.server(
+            &[listen, Ipv4Addr::LOCALHOST.into(), FIRST_SERVICE.into()],
+            &["localhost", "kubernetes.default.svc"],
+        )?;
+        let (key, public) = (
+            self.pki.service_account_key(),
+            self.pki.service_account_public_key(),
+        );
+        Ok(vec![
+            format!("--etcd-servers=http://127.0.0.1:{etcd}"),
+            format!("--bind-address={listen}"),
+            format!("--advertise-address={advertised}"),
+            format!("--secure-port={port}"),
+            format!("--service-cluster-ip-range={SERVICE_RANGE}"),
+            "--service-account-issuer=https://kubernetes.default.svc".into(),
+            format!("--service-account-key-file={}", public.display()),
+            format!("--service-account-signing-key-file={}", key.display()),
+            format!("--tls-cert-file={}", server.certificate.display()),
+            format!("--tls-private-key-file={}", server.key.display()),
+            format!("--client-ca-file={}", self.pki.ca().display()),
+            "--authorization-mode=Node,RBAC".into(),
+            "--allow-privileged=true".into(),
+        ])
+    }
+
+    fn start_controllers(&mut self, version: &str) -> Result<()> {
+        let manager = self.kubeconfig("system:kube-controller-manager", None)?;
+        let flags = [
+            format!("--kubeconfig={}", manager.display()),
+            "--leader-elect=false".into(),
+            "--secure-port=0".into(),
+            format!("--root-ca-file={}", self.pki.ca().display()),
+            format!(
+                "--service-account-private-key-file={}",
+                self.pki.service_account_key().display()
+            ),
+            "--use-service-account-credentials=true".into(),
+            format!("--cluster-signing-cert-file={}", self.pki.ca().display()),
+            format!("--cluster-signing-key-file={}", self.pki.ca_key().display()),
+            // At the default rate the start alone takes five seconds.
+            "--kube-api-qps=500".into(),
+            "--kube-api-burst=1000".into(),
+        ];
+        let name = "kube-controller-manager";
+        self.run(name, &format!("{name}@{version}"), &flags)?;
+
+        let config = self.scheduler_configuration()?;
+        let flags = [
+            format!("--config={}", config.display()),
+            "--secure-port=0".into(),
+        ];
+        self.run(
+            "kube-scheduler",
+            &format!("kube-scheduler@{version}"),
+            &flags,
+        )
+    }
+
+    fn scheduler_configuration(&self) -> Result<PathBuf> {
+        let kubeconfig = self.kubeconfig("system:kube-scheduler", None)?;
+        let path = self.folder.join("kube-scheduler.json");
+        let config = json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": { "leaderElect": false },
+            "clientConnection": { "kubeconfig": kubeconfig, "qps": 500, "burst": 1000 },
+        });
+        fs::write(&path, config.to_string()).context("write the scheduler's configuration")?;
+        Ok(path)
+    }
+
+    async fn wait_until_ready(&self) -> Result<()> {
+        let client = client(&self.admin()?).await?;
+        self.wait("the API server is ready", async || {
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            client.request_text(request).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Until this one exists, every pod is refused.
+    async fn wait_for_service_account(&self) -> Result<()> {
+        let accounts: Api<ServiceAccount> =
+            Api::namespaced(client(&self.admin()?).await?, "default");
+        self.wait("the default service account exists", async || {
+            accounts.get("default").await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits for `check`, and gives up early when a program has ended: on a port taken by
+    /// somebody else's etcd, kube-apiserver would happily use that one.
+    async fn wait(&self, what: &str, check: impl AsyncFn() -> Result<()>) -> Result<()> {
+        let patience = Patience {
+            limit: Duration::from_mins(1),
+            pause: Duration::from_millis(100),
+        };
+        let ended = async || {
+            loop {
+                if let Some(error) = self.programs.iter().find_map(|p| p.expect_alive().err()) {
+                    return error;
+                }
+                tokio::time::sleep(patience.pause).await;
+            }
+        };
+        tokio::select! {
+            error = ended() => Err(error),
+            result = eventually_within(patience, what, check) => {
+                result.with_context(|| format!("logs in {}", self.folder.display()))
+            }
+        }
+    }
+
+    fn write_kubeconfig(&self, name: &str, user: &serde_json::Value) -> Result<PathBuf> {
+        let path = self
+            .folder
+            .join(format!("{}.kubeconfig", name.replace([':', '/'], "-")));
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": "edgegrid", "cluster": {
+                "server": self.server, "certificate-authority": self.pki.ca(),
+            }}],
+            "users": [{ "name": name, "user": user }],
+            "contexts": [{ "name": name, "context": { "cluster": "edgegrid", "user": name } }],
+            "current-context": name,
+        });
+        fs::write(&path, serde_json::to_vec_pretty(&config)?)
+            .with_context(|| format!("write kubeconfig of {name}"))?;
+        Ok(path)
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        for program in &self.programs {
+            program.kill();
+        }
+    }
+}
+
+/// A client with the identity of a kubeconfig.
+pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
+    let config = Kubeconfig::read_from(kubeconfig)
+        .with_context(|| format!("read {}", kubeconfig.display()))?;
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+fn etcd_flags(folder: &Path, clients: u16, peers: u16) -> Vec<String> {
+    let (clients, peers) = (
+        format!("http://127.0.0.1:{clients}"),
+        format!("http://127.0.0.1:{peers}"),
+    );
+    vec![
+        format!("--data-dir={}", folder.join("etcd").display()),
+        "--unsafe-no-fsync".into(),
+        format!("--listen-client-urls={clients}"),
+        format!("--advertise-client-urls={clients}"),
+        format!("--listen-peer-urls={peers}"),
+        format!("--initial-advertise-peer-urls={peers}"),
+        format!("--initial-cluster=default={peers}"),
+    ]
+}
