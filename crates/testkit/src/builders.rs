@@ -155,6 +155,13 @@ impl Builder {
         self
     }
 
+    /// Labels the pods `app=<app>` instead of by the workload's own name.
+    #[must_use]
+    pub fn labelled(mut self, app: &str) -> Self {
+        self.app = app.into();
+        self
+    }
+
     /// Binds the pods to nodes with this label.
     #[must_use]
     pub fn on_nodes(mut self, key: &str, value: &str) -> Self {

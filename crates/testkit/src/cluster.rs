@@ -15,7 +15,7 @@ use edgegrid_upstream::{Program, locate};
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::runtime::conditions::is_crd_established;
@@ -201,8 +201,9 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes a running pod ready or not; the choice outlives the pod if it comes back under its name.
-    pub async fn set_ready(&self, namespace: &str, pod: &str, ready: bool) -> Result<Pod> {
+    /// Makes a pod ready or not. The choice belongs to the name: it holds for a pod that does not
+    /// exist yet, and for one that comes back.
+    pub async fn set_ready(&self, namespace: &str, pod: &str, ready: bool) -> Result<()> {
         self.kubelet.set_ready(namespace, pod, ready).await
     }
 }

@@ -111,19 +111,21 @@ impl Kubelet {
         Ok(())
     }
 
-    pub(crate) async fn set_ready(&self, namespace: &str, pod: &str, ready: bool) -> Result<Pod> {
+    pub(crate) async fn set_ready(&self, namespace: &str, pod: &str, ready: bool) -> Result<()> {
         let key = format!("{namespace}/{pod}");
         if ready {
             self.shared.state().held.remove(&key);
         } else {
             self.shared.state().held.insert(key);
         }
-        let status = json!({ "status": { "conditions": readiness(ready) } });
-        self.shared
-            .api(namespace)
-            .patch_status(pod, &PatchParams::default(), &Patch::Strategic(status))
-            .await
-            .with_context(|| format!("set readiness of pod {namespace}/{pod}"))
+        let status = Patch::Strategic(json!({ "status": { "conditions": readiness(ready) } }));
+        let pods = self.shared.api(namespace);
+        gone_is_fine(
+            pods.patch_status(pod, &PatchParams::default(), &status)
+                .await
+                .map(drop),
+        )
+        .with_context(|| format!("set readiness of pod {namespace}/{pod}"))
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) mod leftovers;
 mod namespace;
 mod network;
 pub mod rules;
+mod runtime;
 mod subnet;
 
 pub use coredns::CoreDns;
