@@ -1,0 +1,203 @@
+//! The walk-through on real Kubernetes, as far as edgegrid goes today: six simulated nodes in
+//! two sites, the five kinds, the manifests SuperEdge's users have. `cargo xtask demo` runs it.
+//!
+//! Each step shows a table and checks it; at the end the cluster stays for you to play with.
+
+#![expect(clippy::print_stdout, reason = "showing is the purpose")]
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use edgegrid_testkit::{Cluster, Patience, eventually_within, node};
+
+/// Shows edgegrid on a Kubernetes of its own: etcd, kube-apiserver, kube-controller-manager and
+/// kube-scheduler on loopback, with six simulated nodes.
+#[derive(Parser)]
+struct Args {
+    /// End after the last step instead of waiting for Ctrl-C (also when there is no terminal).
+    #[arg(long)]
+    once: bool,
+}
+
+const STEPS: usize = 6;
+const NODES: [&str; 6] = ["bj-1", "bj-2", "bj-3", "gz-1", "gz-2", "gz-3"];
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    tokio::select! {
+        result = walk_through(&args) => result,
+        stopped = tokio::signal::ctrl_c() => {
+            stopped.context("listen for Ctrl-C")?;
+            println!("\nstopped; the cluster is gone");
+            Ok(())
+        }
+    }
+}
+
+async fn walk_through(args: &Args) -> Result<()> {
+    title(1, "start Kubernetes 1.37 with six simulated nodes");
+    let cluster = Cluster::upstream()
+        .version("1.37")
+        .with_controllers()
+        .await?;
+    cluster.add_nodes(NODES.map(node)).await?;
+    show(&cluster, &["get", "nodes"], |table| {
+        ensure!(count(table, " Ready ") == 6, "not all six nodes are Ready");
+        Ok(())
+    })
+    .await?;
+
+    title(
+        2,
+        "install the five kinds (edgegrid crds | kubectl apply --server-side -f -)",
+    );
+    cluster.install(edgegrid_api::crds()).await?;
+    show(&cluster, &["get", "crd"], |table| {
+        ensure!(
+            count(table, "superedge.io") == 5,
+            "not all five kinds are there"
+        );
+        Ok(())
+    })
+    .await?;
+
+    sites_and_grids(&cluster).await?;
+    a_mistake(&cluster).await?;
+    a_workload(&cluster).await?;
+    println!("\nThe grids are stored and checked; nothing stamps them into the sites yet.");
+    stay(&cluster, args.once).await
+}
+
+async fn sites_and_grids(cluster: &Cluster) -> Result<()> {
+    title(3, "name the sites: two NodeUnits, one NodeGroup");
+    apply(cluster, "walkthrough/sites.yaml").await?;
+    show(cluster, &["get", "nu,ng"], |table| {
+        for name in [
+            "beijing",
+            "guangzhou",
+            "nodegroup.site.superedge.io/location",
+        ] {
+            ensure!(table.contains(name), "{name} is missing");
+        }
+        Ok(())
+    })
+    .await?;
+
+    title(4, "the application, in the manifests of SuperEdge's users");
+    for file in [
+        "001-deploymentgrid",
+        "001-servicegrid",
+        "001-statefulsetgrid",
+    ] {
+        apply(cluster, &format!("seeds/{file}.yaml")).await?;
+    }
+    show(cluster, &["get", "dg,ssg,sg"], |table| {
+        ensure!(
+            count(table, " location ") == 3,
+            "not all three grids have the key location"
+        );
+        Ok(())
+    })
+    .await
+}
+
+async fn a_mistake(cluster: &Cluster) -> Result<()> {
+    title(5, "a mistake is refused, with the way out");
+    let typo = ["patch", "dg", "deploymentgrid-demo", "--type=merge", "-p"];
+    let patch = r#"{"spec":{"templates":{"beijing":"tset1"}}}"#;
+    println!("$ kubectl {} '{patch}'", typo.join(" "));
+    match cluster.kubectl(typo.into_iter().chain([patch])).await {
+        Ok(_) => bail!("a template that does not exist was accepted"),
+        Err(refusal) => {
+            let refusal = format!("{refusal:#}");
+            let (_, says) = refusal.split_once('\n').unwrap_or_default();
+            println!("{says}");
+            ensure!(
+                says.contains("not in templatePool: add it there"),
+                "the message gives no way out"
+            );
+            Ok(())
+        }
+    }
+}
+
+async fn a_workload(cluster: &Cluster) -> Result<()> {
+    title(6, "what a site will get: a Deployment bound to its nodes");
+    for name in NODES.iter().filter(|name| name.starts_with("bj")) {
+        cluster
+            .kubectl(["label", "node", name, "location=beijing"])
+            .await?;
+    }
+    let web = edgegrid_testkit::workload("web")
+        .replicas(2)
+        .on_nodes("location", "beijing");
+    cluster
+        .apply::<k8s_openapi::api::apps::v1::Deployment>(web)
+        .await?;
+    show(
+        cluster,
+        &["get", "deployments,pods", "-o", "wide"],
+        |table| {
+            ensure!(
+                table.contains("2/2") && count(table, " Running ") == 2,
+                "web is not ready"
+            );
+            ensure!(count(table, " bj-") == 2, "a pod is outside its site");
+            Ok(())
+        },
+    )
+    .await
+}
+
+/// Keeps the cluster for the user, who ends it with Ctrl-C.
+async fn stay(cluster: &Cluster, once: bool) -> Result<()> {
+    if once || !std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    println!(
+        "\nIt is yours until Ctrl-C:\n  export KUBECONFIG={}",
+        cluster.kubeconfig().display()
+    );
+    println!("  kubectl get dg,ssg,sg,nu,ng");
+    std::future::pending().await
+}
+
+fn title(number: usize, text: &str) {
+    println!("\n[{number}/{STEPS}] {text}");
+}
+
+async fn apply(cluster: &Cluster, fixture: &str) -> Result<()> {
+    let path = fixtures().join(fixture);
+    let path = path.to_str().context("the project's path is not text")?;
+    print!("{}", cluster.kubectl(["apply", "-f", path]).await?);
+    Ok(())
+}
+
+/// Shows a kubectl table once it is as it should be.
+async fn show(cluster: &Cluster, args: &[&str], check: impl Fn(&str) -> Result<()>) -> Result<()> {
+    let patience = Patience {
+        pause: Duration::from_millis(500),
+        ..Patience::default()
+    };
+    let wanted = format!("`kubectl {}` shows what it should", args.join(" "));
+    let table = eventually_within(patience, &wanted, async || {
+        let table = cluster.kubectl(args).await?;
+        check(&table).with_context(|| table.clone())?;
+        Ok(table)
+    })
+    .await?;
+    println!("$ kubectl {}\n{}", args.join(" "), table.trim_end());
+    Ok(())
+}
+
+fn count(table: &str, word: &str) -> usize {
+    table.lines().filter(|line| line.contains(word)).count()
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/api/fixtures")
+}
