@@ -1,6 +1,8 @@
 //! The five kinds on a real API server: established, listed in words people read, and
 //! taking the manifests that SuperEdge's users already have.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

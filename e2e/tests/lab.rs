@@ -1,6 +1,8 @@
 //! The unfiltered world, with real packets: what plain Kubernetes does across sites, and what
 //! edgegrid will change.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;

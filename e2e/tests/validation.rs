@@ -1,6 +1,8 @@
 //! Every rule of the API, on a real API server: what it refuses and with which words, what
 //! it accepts, and that an object stored before the rule is never locked by it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use anyhow::{Context, Result};
 use edgegrid_testkit::{Cluster, Patience, eventually_within};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{

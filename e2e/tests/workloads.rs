@@ -1,5 +1,7 @@
 //! The bench itself: real controllers, simulated nodes, and that a test can tell ready from not.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use anyhow::{Result, ensure};
 use edgegrid_testkit::{Cluster, eventually, node, service, workload};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};

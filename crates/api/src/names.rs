@@ -8,9 +8,9 @@
 pub const GRID_GROUP: &str = "superedge.io";
 /// Version of the three grid kinds.
 pub const GRID_VERSION: &str = "v1";
-/// API group of `NodeUnit` and `NodeGroup`.
+/// API group of NodeUnit and NodeGroup.
 pub const SITE_GROUP: &str = "site.superedge.io";
-/// Version of `NodeUnit` and `NodeGroup`.
+/// Version of NodeUnit and NodeGroup.
 pub const SITE_VERSION: &str = "v1alpha2";
 
 /// Labels.
@@ -29,7 +29,7 @@ pub mod label {
     pub const TARGET_NAMESPACE: &str = "superedge.io/target-namespace";
     /// On a namespace of the control cluster: it belongs to this member (clusternet's label).
     pub const CLUSTER_ID: &str = "clusters.clusternet.io/cluster-id";
-    /// On a `NodeUnit` found by `autoFindNodeKeys`: hash of the sorted keys.
+    /// On a NodeUnit found by `autoFindNodeKeys`: hash of the sorted keys.
     pub const AUTO_KEYS_HASH: &str = "site.superedge.io/node-group-auto-keys-hash";
     /// On pods and claims of a unit's own k3s: the unit's name.
     pub const KINS_UNIT: &str = "site.superedge.io/nodeunit";
@@ -51,7 +51,7 @@ pub mod label {
 pub mod marker {
     /// Node label `<NodeUnit name>` has this value: the node is in that unit.
     pub const NODE_UNIT: &str = "nodeunits.superedge.io";
-    /// `NodeUnit` label `<NodeGroup name>` has this value: the unit is in that group.
+    /// NodeUnit label `<NodeGroup name>` has this value: the unit is in that group.
     pub const NODE_GROUP: &str = "nodegroups.superedge.io";
 }
 
@@ -65,7 +65,7 @@ pub mod annotation {
     pub const LOCAL_PORT: &str = "superedge.io/local-port";
     /// On SuperEdge's site definitions: stored objects have been migrated (value [`super::YES`]).
     pub const MIGRATION_DONE: &str = "site.superedge.io/migration-done";
-    /// On a `NodeUnit`: remove the unit's own k3s (value [`super::YES`]).
+    /// On a NodeUnit: remove the unit's own k3s (value [`super::YES`]).
     pub const CLEAR_CLUSTER: &str = "site.superedge.io/clear-cluster";
 }
 
@@ -73,9 +73,9 @@ pub mod annotation {
 pub mod finalizer {
     /// On a member's copy of a federated grid: the member still has the grid.
     pub const DISTRIBUTED: &str = "dis";
-    /// On a `NodeUnit`: its nodes still carry what the unit wrote on them.
+    /// On a NodeUnit: its nodes still carry what the unit wrote on them.
     pub const NODE_UNIT: &str = "site.superedge.io/nodeunit";
-    /// On a `NodeGroup`: its units still carry the group's labels.
+    /// On a NodeGroup: its units still carry the group's labels.
     pub const NODE_GROUP: &str = "site.superedge.io/finalizer";
 }
 
@@ -93,13 +93,13 @@ pub mod condition {
 pub mod reason {
     /// The grid has no `gridUniqKey`.
     pub const EMPTY: &str = "Empty";
-    /// A pass over a `DeploymentGrid` ended with an error.
+    /// A pass over a DeploymentGrid ended with an error.
     pub const SYNC_DEPLOYMENT_GRID_FAILED: &str = "SyncDeploymentGridFailed";
-    /// The status of a `DeploymentGrid` could not be written.
+    /// The status of a DeploymentGrid could not be written.
     pub const SYNC_DEPLOYMENT_GRID_STATUS_FAILED: &str = "SyncDeploymentGridStatusFailed";
-    /// A pass over a `StatefulSetGrid` ended with an error.
+    /// A pass over a StatefulSetGrid ended with an error.
     pub const SYNC_STATEFUL_SET_GRID_FAILED: &str = "SyncStatefulSetGridFailed";
-    /// The status of a `StatefulSetGrid` could not be written.
+    /// The status of a StatefulSetGrid could not be written.
     pub const SYNC_STATEFUL_SET_GRID_STATUS_FAILED: &str = "SyncStatefulSetGridStatusFailed";
     /// An object the grid needs could not be created.
     pub const CREATE_ERROR: &str = "CreateError";
@@ -111,15 +111,15 @@ pub mod reason {
 
 /// Components that events name as their source.
 pub mod component {
-    /// Source of a `DeploymentGrid`'s events.
+    /// Source of a DeploymentGrid's events.
     pub const DEPLOYMENT_GRID: &str = "deployment-grid-controller";
-    /// Source of a `StatefulSetGrid`'s events.
+    /// Source of a StatefulSetGrid's events.
     pub const STATEFUL_SET_GRID: &str = "statefulset-grid-controller";
-    /// Source of a `ServiceGrid`'s events.
+    /// Source of a ServiceGrid's events.
     pub const SERVICE_GRID: &str = "service-grid-controller";
-    /// Source of a `NodeUnit`'s events.
+    /// Source of a NodeUnit's events.
     pub const NODE_UNIT: &str = "nodeunit-controller";
-    /// Source of a `NodeGroup`'s events.
+    /// Source of a NodeGroup's events.
     pub const NODE_GROUP: &str = "nodegroup-controller";
     /// Put before a component's name when it acts on a federated grid.
     pub const FEDERATED_PREFIX: &str = "fed-";
@@ -190,7 +190,7 @@ pub const INGRESS_VIEW: &str = "superedge-ingress";
 /// The domain of pod names unless configured otherwise.
 pub const DEFAULT_CLUSTER_DOMAIN: &str = "cluster.local";
 
-/// Name of the Deployment or `StatefulSet` that a grid has in a unit.
+/// Name of the Deployment or StatefulSet that a grid has in a unit.
 ///
 /// ```
 /// assert_eq!(edgegrid_api::names::workload("web", "beijing"), "web-beijing");
@@ -199,7 +199,7 @@ pub fn workload(grid: &str, unit: &str) -> String {
     format!("{grid}-{unit}")
 }
 
-/// Name of the Service that a `ServiceGrid` has in the whole cluster.
+/// Name of the Service that a ServiceGrid has in the whole cluster.
 ///
 /// ```
 /// assert_eq!(edgegrid_api::names::service("web"), "web-svc");

@@ -1,4 +1,4 @@
-//! `NodeGroup`: sites gathered under one node label key.
+//! NodeGroup: sites gathered under one node label key.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -56,7 +56,7 @@ pub struct Workload {
     pub selector: Option<Selector>,
 }
 
-/// What a `NodeGroup` reports.
+/// What a NodeGroup reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeGroupStatus {

@@ -1,4 +1,4 @@
-//! `NodeUnit`: a site, as the nodes it has and what is written on them.
+//! NodeUnit: a site, as the nodes it has and what is written on them.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ pub struct UnitClusterInfo {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// What a `NodeUnit` reports.
+/// What a NodeUnit reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeUnitStatus {

@@ -1,4 +1,4 @@
-//! `ServiceGrid`: one Service for all units, whose traffic stays in the unit it starts in.
+//! ServiceGrid: one Service for all units, whose traffic stays in the unit it starts in.
 
 use k8s_openapi::api::core::v1::LoadBalancerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -53,7 +53,7 @@ pub struct ServiceGridSpec {
     pub template: Option<ServiceTemplate>,
 }
 
-/// What a `ServiceGrid` reports.
+/// What a ServiceGrid reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceGridStatus {

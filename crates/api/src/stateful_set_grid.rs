@@ -10,7 +10,7 @@ use crate::status::StatefulSetGridStatus;
 use crate::template::StatefulSetTemplate;
 use crate::validation;
 
-/// Runs one `StatefulSet` in every unit, that is for every value that nodes have for one label key.
+/// Runs one StatefulSet in every unit, that is for every value that nodes have for one label key.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "superedge.io",
@@ -54,7 +54,7 @@ use crate::validation;
 ]))]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetGridSpec {
-    /// Node label key that names the units: each value it has on a node is one unit. The name of a `NodeGroup`, or any other label key.
+    /// Node label key that names the units: each value it has on a node is one unit. The name of a NodeGroup, or any other label key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = validation::LABEL_KEY_PATTERN), length(max = validation::LABEL_KEY_MAX_LENGTH))]
     #[schemars(extend("x-kubernetes-validations" = [validation::grid_key_is_a_label_key()]))]

@@ -12,9 +12,9 @@ use crate::schema;
 /// Most entries in `failingUnits`: enough to act on, small enough for one object.
 pub const FAILING_UNITS_MAX: usize = 32;
 
-/// What a `DeploymentGrid` reports.
+/// What a DeploymentGrid reports.
 pub type DeploymentGridStatus = GridStatus<DeploymentStatus>;
-/// What a `StatefulSetGrid` reports.
+/// What a StatefulSetGrid reports.
 pub type StatefulSetGridStatus = GridStatus<StatefulSetStatus>;
 
 /// What a grid of workloads reports, over all of its units.

@@ -1,4 +1,4 @@
-//! What a grid stamps into each unit: the spec of a Deployment, `StatefulSet` or Service.
+//! What a grid stamps into each unit: the spec of a Deployment, StatefulSet or Service.
 //!
 //! A template is stored as the user wrote it. The fields edgegrid reads are typed; every
 //! other one, at any depth, is kept as it is, so that a field of a newer Kubernetes or
@@ -38,7 +38,7 @@ pub struct DeploymentTemplate {
     pub rest: Rest,
 }
 
-/// Spec of the `StatefulSet` that each unit gets. Fields not listed here are kept as written.
+/// Spec of the StatefulSet that each unit gets. Fields not listed here are kept as written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetTemplate {
@@ -46,21 +46,21 @@ pub struct StatefulSetTemplate {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
-    /// Which pods belong to the `StatefulSet`; must match the pod template's labels.
+    /// Which pods belong to the StatefulSet; must match the pod template's labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<PodSelector>,
-    /// The Service that gives the pods their names, `<ServiceGrid name>-svc` for one of a `ServiceGrid`.
+    /// The Service that gives the pods their names, `<ServiceGrid name>-svc` for one of a ServiceGrid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_name: Option<String>,
-    /// The pod template, as in a `StatefulSet`.
+    /// The pod template, as in a StatefulSet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Opaque>,
-    /// All other fields of a `StatefulSet`'s spec.
+    /// All other fields of a StatefulSet's spec.
     #[serde(flatten)]
     pub rest: Rest,
 }
 
-/// Spec of the one Service that a `ServiceGrid` makes. Fields not listed here are kept as written.
+/// Spec of the one Service that a ServiceGrid makes. Fields not listed here are kept as written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceTemplate {

@@ -4,6 +4,8 @@
 //! object holds opaque content. An object stored before such a rule could then be neither
 //! labelled nor deleted, so no such rule may stand there.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use serde_json::{Map, Value};
 
 /// The schemas of all definitions, each with the path to it.

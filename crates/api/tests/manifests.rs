@@ -1,5 +1,7 @@
 //! Manifests that SuperEdge's users have, read and written by our types without loss.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! `edgegrid crds`, printed and as files.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::process::Command;
 

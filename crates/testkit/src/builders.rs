@@ -58,12 +58,12 @@ pub fn node(name: &str) -> NodeBuilder {
     }
 }
 
-/// A grid of Deployments or `StatefulSets` whose pods carry `app=<name>`.
+/// A grid of Deployments or StatefulSets whose pods carry `app=<name>`.
 pub fn grid(name: &str) -> Builder {
     workload(name)
 }
 
-/// A Deployment or `StatefulSet` whose pods carry `app=<name>`.
+/// A Deployment or StatefulSet whose pods carry `app=<name>`.
 pub fn workload(name: &str) -> Builder {
     Builder {
         name: name.into(),
@@ -77,7 +77,7 @@ pub fn workload(name: &str) -> Builder {
     }
 }
 
-/// A Service or `ServiceGrid` for the pods with `app=<app>`.
+/// A Service or ServiceGrid for the pods with `app=<app>`.
 pub fn service(name: &str, app: &str) -> Builder {
     Builder {
         app: app.into(),
@@ -133,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// The Service that names the pods of a `StatefulSet`.
+    /// The Service that names the pods of a StatefulSet.
     #[must_use]
     pub fn named_by(mut self, service: &str) -> Self {
         self.service = Some(service.into());

@@ -75,7 +75,7 @@ impl Pki {
             .collect();
         let mut params = CertificateParams::new(subjects)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.issue("server", params)
+        self.issue("server", &params)
     }
 
     /// Certificate by which Kubernetes knows `user`, a member of `group`.
@@ -89,10 +89,10 @@ impl Pki {
                 .push(DnType::OrganizationName, group);
         }
         // A colon is common in Kubernetes' user names and awkward in file names.
-        self.issue(&user.replace([':', '/'], "-"), params)
+        self.issue(&user.replace([':', '/'], "-"), &params)
     }
 
-    fn issue(&self, name: &str, params: CertificateParams) -> Result<KeyFiles> {
+    fn issue(&self, name: &str, params: &CertificateParams) -> Result<KeyFiles> {
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.authority)?;
         let files = KeyFiles {
