@@ -249,7 +249,7 @@ async fn templates_come_back_as_written_at_every_level() {
 async fn one_odd_object_does_not_hide_the_others() {
     let cluster = Cluster::upstream().await.unwrap();
     // As SuperEdge's definitions have it: nothing is checked, nothing is required.
-    let lax = edgegrid_api::crds().map(|mut crd| {
+    let lax = edgegrid_api::crds().into_iter().map(|mut crd| {
         for version in &mut crd.spec.versions {
             version.schema = serde_json::from_value(json!({ "openAPIV3Schema": {
                 "type": "object", "x-kubernetes-preserve-unknown-fields": true,

@@ -333,7 +333,7 @@ async fn an_entry_that_templates_names_cannot_leave_the_pool() {
 async fn no_rule_locks_an_object_stored_before_it() {
     let cluster = Cluster::upstream().await.unwrap();
     cluster
-        .install(edgegrid_api::crds().map(without_rules))
+        .install(edgegrid_api::crds().into_iter().map(without_rules))
         .await
         .unwrap();
     let cases = cases();

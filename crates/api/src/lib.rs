@@ -44,13 +44,15 @@ pub use stateful_set_grid::{StatefulSetGrid, StatefulSetGridSpec};
 pub use status::{DeploymentGridStatus, StatefulSetGridStatus};
 
 /// The definitions of all five kinds, as the API server takes them.
-pub fn crds() -> [CustomResourceDefinition; 5] {
-    [
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![
         DeploymentGrid::crd(),
         StatefulSetGrid::crd(),
         ServiceGrid::crd(),
         NodeUnit::crd(),
         NodeGroup::crd(),
     ]
+    .into_iter()
     .map(schema::finish)
+    .collect()
 }

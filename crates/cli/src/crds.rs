@@ -20,15 +20,13 @@ pub(crate) struct Args {
 
 /// Prints or writes the definitions.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    match &args.output_dir {
-        Some(folder) => write_files(folder),
-        None => {
-            for crd in edgegrid_api::crds() {
-                output::print(&format!("---\n{}", yaml(&crd)?)).context("print definitions")?;
-            }
-            Ok(())
-        }
+    if let Some(folder) = &args.output_dir {
+        return write_files(folder);
     }
+    for crd in edgegrid_api::crds() {
+        output::print(&format!("---\n{}", yaml(&crd)?)).context("print definitions")?;
+    }
+    Ok(())
 }
 
 fn write_files(folder: &Path) -> Result<()> {
