@@ -259,7 +259,7 @@ async fn one_odd_object_does_not_hide_the_others() {
         crd
     });
     cluster.install(lax).await.unwrap();
-    let odd = r#"
+    let odd = r"
 apiVersion: superedge.io/v1
 kind: DeploymentGrid
 metadata: {name: no-spec, namespace: default}
@@ -277,7 +277,7 @@ spec: {type: submarine}
 apiVersion: site.superedge.io/v1alpha2
 kind: NodeUnit
 metadata: {name: bare}
-"#;
+";
     cluster
         .kubectl_with_input(["apply", "-f", "-"], odd)
         .await
