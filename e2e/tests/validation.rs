@@ -28,6 +28,10 @@ fn workload() -> Value {
     json!({ "selector": { "matchLabels": { "app": "a" } }, "template": { "spec": {} } })
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the table reads better without ampersands"
+)]
 fn spec(fields: Value) -> Value {
     json!({ "spec": fields })
 }
