@@ -1,2 +1,56 @@
-//! x
-fn main(){}
+//! Developer commands: everything that a contributor or CI runs is one `cargo xtask` away.
+//!
+//! One file per subcommand; the rest of the files are what several of them share.
+#![expect(
+    clippy::print_stdout,
+    reason = "a command line tool: standard output is its result"
+)]
+
+mod crds;
+mod debian;
+mod demo;
+mod edges;
+mod lock;
+mod process;
+mod stopwatch;
+mod test;
+mod tools;
+mod upstream;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Developer commands of edgegrid.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Test(test::Args),
+    Demo(demo::Args),
+    Upstream(upstream::Args),
+    Crds(crds::Args),
+    Edges(edges::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
+        Command::Test(args) => test::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Upstream(args) => upstream::run(&args),
+        Command::Crds(args) => crds::run(&args),
+        Command::Edges(args) => edges::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

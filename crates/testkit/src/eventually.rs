@@ -27,15 +27,18 @@ impl Default for Patience {
 /// the last one is part of the message when the wait is given up.
 ///
 /// ```
-/// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> anyhow::Result<()> {
 /// use edgegrid_testkit::eventually;
+///
 /// let looks = std::cell::Cell::new(0);
 /// eventually("it was looked at three times", async || {
 ///     looks.set(looks.get() + 1);
 ///     anyhow::ensure!(looks.get() == 3, "{} looks", looks.get());
 ///     Ok(())
-/// }).await
-/// # })
+/// })
+/// .await
+/// # }
 /// ```
 pub async fn eventually<T>(what: &str, check: impl AsyncFn() -> Result<T>) -> Result<T> {
     eventually_within(Patience::default(), what, check).await

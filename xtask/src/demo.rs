@@ -1,0 +1,56 @@
+//! `cargo xtask demo`: the walk-through of the README on real Kubernetes, from nothing.
+
+use anyhow::Result;
+use edgegrid_upstream::{Program, defaults};
+
+use crate::{process, upstream};
+
+/// Show edgegrid at work on a real control plane with simulated nodes.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// End after the last step instead of leaving the cluster up to play with.
+    #[arg(long)]
+    once: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    upstream::ensure(&programs())?;
+    let mut demo = process::cargo();
+    demo.args([
+        "run",
+        "--quiet",
+        "--package",
+        "edgegrid-e2e",
+        "--example",
+        "demo",
+        "--",
+    ]);
+    if args.once {
+        demo.arg("--once");
+    }
+    process::run(&mut demo)
+}
+
+/// The control plane and kubectl of the newest Kubernetes: the older ones would only cost minutes.
+fn programs() -> Vec<Program> {
+    defaults()
+        .filter(|program| ["etcd", "kubernetes-1.37"].contains(&program.set().name()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demo_builds_one_control_plane_and_nothing_else() {
+        let names: Vec<&str> = programs().iter().map(Program::name).collect();
+        assert!(
+            ["etcd", "kube-apiserver", "kubectl"]
+                .iter()
+                .all(|name| names.contains(name)),
+            "{names:?}"
+        );
+        assert!(!names.contains(&"coredns"));
+    }
+}
