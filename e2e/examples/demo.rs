@@ -160,7 +160,7 @@ async fn stay(cluster: &Cluster, once: bool) -> Result<()> {
     }
     println!(
         "\nIt is yours until Ctrl-C:\n  export KUBECONFIG={}",
-        cluster.kubeconfig().display()
+        cluster.kubeconfig()?.display()
     );
     println!("  kubectl get dg,ssg,sg,nu,ng");
     std::future::pending().await

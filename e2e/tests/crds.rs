@@ -7,13 +7,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
-use edgegrid_testkit::{Cluster, eventually, grid, group, service, unit};
-use kube::api::{Patch, PatchParams};
+use edgegrid_testkit::{Cluster, eventually, grid, group, on_every_cluster, service, unit};
+use http::Request;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::Resource;
 use kube::{Api, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+on_every_cluster!(
+    templates_come_back_as_written_at_every_level,
+    one_odd_object_does_not_hide_the_others,
+);
 
 fn fixtures(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -177,13 +183,11 @@ async fn comes_back<K>(cluster: &Cluster, object: &Value)
 where
     K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
 {
-    let (kind, manifest) = (K::plural(&()), object.to_string());
-    let strictly = ["create", "--validate=strict", "-f", "-", "-o", "json"];
-    let stored = cluster
-        .kubectl_with_input(strictly, &manifest)
-        .await
-        .unwrap();
-    let stored: Value = serde_json::from_str(&stored).unwrap();
+    let kind = K::plural(&());
+    let path = format!("/apis/superedge.io/v1/namespaces/default/{kind}?fieldValidation=Strict");
+    let request = Request::post(path).header("content-type", "application/json");
+    let request = request.body(object.to_string().into_bytes()).unwrap();
+    let stored: Value = cluster.client().request(request).await.unwrap();
     let ours: K = serde_json::from_value(stored.clone()).unwrap();
     let ours = serde_json::to_value(&ours).unwrap();
     for field in ["/spec/template", "/spec/templatePool"] {
@@ -201,9 +205,8 @@ where
     }
 }
 
-#[tokio::test]
-async fn templates_come_back_as_written_at_every_level() {
-    let cluster = cluster().await;
+async fn templates_come_back_as_written_at_every_level(cluster: &Cluster) {
+    cluster.install(edgegrid_api::crds()).await.unwrap();
     let pod = json!({
         "metadata": { "labels": { "app": "web" }, "creationTimestamp": null, "newInMetadata": [1] },
         "spec": {
@@ -240,14 +243,12 @@ async fn templates_come_back_as_written_at_every_level() {
         })
     };
     let both = json!({ "template": workload, "templatePool": { "next": workload } });
-    comes_back::<DeploymentGrid>(&cluster, &of("DeploymentGrid", both.clone())).await;
-    comes_back::<StatefulSetGrid>(&cluster, &of("StatefulSetGrid", both)).await;
-    comes_back::<ServiceGrid>(&cluster, &of("ServiceGrid", json!({ "template": service }))).await;
+    comes_back::<DeploymentGrid>(cluster, &of("DeploymentGrid", both.clone())).await;
+    comes_back::<StatefulSetGrid>(cluster, &of("StatefulSetGrid", both)).await;
+    comes_back::<ServiceGrid>(cluster, &of("ServiceGrid", json!({ "template": service }))).await;
 }
 
-#[tokio::test]
-async fn one_odd_object_does_not_hide_the_others() {
-    let cluster = Cluster::upstream().await.unwrap();
+async fn one_odd_object_does_not_hide_the_others(cluster: &Cluster) {
     // As SuperEdge's definitions have it: nothing is checked, nothing is required.
     let lax = edgegrid_api::crds().into_iter().map(|mut crd| {
         for version in &mut crd.spec.versions {
@@ -259,29 +260,22 @@ async fn one_odd_object_does_not_hide_the_others() {
         crd
     });
     cluster.install(lax).await.unwrap();
-    let odd = r"
-apiVersion: superedge.io/v1
-kind: DeploymentGrid
-metadata: {name: no-spec, namespace: default}
----
-apiVersion: superedge.io/v1
-kind: DeploymentGrid
-metadata: {name: no-key, namespace: default}
-spec: {}
----
-apiVersion: site.superedge.io/v1alpha2
-kind: NodeUnit
-metadata: {name: strange}
-spec: {type: submarine}
----
-apiVersion: site.superedge.io/v1alpha2
-kind: NodeUnit
-metadata: {name: bare}
-";
-    cluster
-        .kubectl_with_input(["apply", "-f", "-"], odd)
-        .await
-        .unwrap();
+    let create = PostParams::default();
+    for (name, odd) in [("no-spec", json!({})), ("no-key", json!({ "spec": {} }))] {
+        let resource = ApiResource::erase::<DeploymentGrid>(&());
+        let grids: Api<DynamicObject> = Api::default_namespaced_with(cluster.client(), &resource);
+        let odd = DynamicObject::new(name, &resource).data(odd);
+        grids.create(&create, &odd).await.unwrap();
+    }
+    for (name, odd) in [
+        ("bare", json!({})),
+        ("strange", json!({ "spec": { "type": "submarine" } })),
+    ] {
+        let resource = ApiResource::erase::<NodeUnit>(&());
+        let units: Api<DynamicObject> = Api::all_with(cluster.client(), &resource);
+        let odd = DynamicObject::new(name, &resource).data(odd);
+        units.create(&create, &odd).await.unwrap();
+    }
     cluster.install(edgegrid_api::crds()).await.unwrap();
     cluster
         .apply::<DeploymentGrid>(grid("web").by("location"))

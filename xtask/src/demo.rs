@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The control plane and kubectl of the newest Kubernetes: the older ones would only cost minutes.
-fn programs() -> Vec<Program> {
+pub(crate) fn programs() -> Vec<Program> {
     defaults()
         .filter(|program| ["etcd", "kubernetes-1.37"].contains(&program.set().name()))
         .collect()

@@ -9,10 +9,12 @@
 mod crds;
 mod debian;
 mod demo;
+mod diff_api;
 mod edges;
 mod lock;
 mod process;
 mod stopwatch;
+mod tables;
 mod test;
 mod tools;
 mod upstream;
@@ -33,18 +35,22 @@ struct Args {
 enum Command {
     Test(test::Args),
     Demo(demo::Args),
+    DiffApi(diff_api::Args),
     Upstream(upstream::Args),
     Crds(crds::Args),
     Edges(edges::Args),
+    Tables(tables::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Test(args) => test::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::DiffApi(args) => diff_api::run(&args),
         Command::Upstream(args) => upstream::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Edges(args) => edges::run(&args),
+        Command::Tables(args) => tables::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -120,6 +120,7 @@ impl Machine {
         let met = match need {
             Need::Tool(_) => Ok(()), // installed when its step comes; failing to is a failure
             Need::Programs(programs) => upstream::can_ensure(&programs()),
+            Need::Go => upstream::has_go(),
             Need::Lab | Need::LabForSome => self
                 .lab
                 .as_ref()

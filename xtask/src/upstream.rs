@@ -71,6 +71,15 @@ pub(crate) fn can_ensure(programs: &[Program]) -> Result<()> {
     can_build(&missing(&cache_root()?, programs))
 }
 
+/// Whether there is a Go that the newest set can be read and built with.
+pub(crate) fn has_go() -> Result<()> {
+    sets()
+        .iter()
+        .map(Set::minimum_go)
+        .max()
+        .map_or(Ok(()), go::require)
+}
+
 fn can_build(missing: &[Program]) -> Result<()> {
     missing
         .iter()

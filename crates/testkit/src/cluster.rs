@@ -4,16 +4,18 @@
 //! written once and run on every kind of cluster there is.
 
 use std::fmt::Debug;
-use std::future::IntoFuture;
+use std::future::{IntoFuture, Ready, ready};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use edgegrid_apiserver::ApiServer;
 use edgegrid_upstream::{Program, locate};
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
+use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -26,6 +28,7 @@ use serde::de::DeserializeOwned;
 
 use crate::builders::NodeBuilder;
 use crate::control_plane::{ControlPlane, Wanted, client};
+use crate::faults::{Faults, Faulty};
 use crate::kubelet::Kubelet;
 use crate::process::output_async;
 use crate::runtime::{PodRuntime, SimulatedPods};
@@ -34,16 +37,29 @@ use crate::runtime::{PodRuntime, SimulatedPods};
 pub const VERSION_VARIABLE: &str = "EDGEGRID_KUBERNETES";
 /// Kubernetes minor unless chosen otherwise.
 pub const DEFAULT_VERSION: &str = "1.37";
+/// When embedded clusters start: 2026-01-01, midnight UTC.
+const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0);
 /// Field manager of what tests apply.
 const FIELD_MANAGER: &str = "testkit";
 
 /// A running cluster; dropping it ends everything it started.
 pub struct Cluster {
     client: Client,
+    // Before what it talks to, so that it stops first.
+    kubelet: Kubelet,
+    backend: Backend,
+}
+
+/// What is behind a cluster.
+enum Backend {
+    Upstream(Box<Real>),
+    Embedded { faults: Faults },
+}
+
+/// Programs of others.
+struct Real {
     kubeconfig: PathBuf,
     version: String,
-    // Before the control plane, so that it stops talking before nobody answers.
-    kubelet: Kubelet,
     plane: ControlPlane,
 }
 
@@ -51,6 +67,12 @@ pub struct Cluster {
 pub struct Upstream {
     wanted: Wanted,
     pods: Arc<dyn PodRuntime>,
+}
+
+/// What an embedded cluster shall be; await it to start it.
+#[derive(Debug, Clone)]
+pub struct Embedded {
+    seed: u64,
 }
 
 impl Cluster {
@@ -71,9 +93,24 @@ impl Cluster {
                 version,
                 listen: Ipv4Addr::LOCALHOST,
                 controllers: false,
+                without_admission: Vec::new(),
             },
             pods: Arc::new(SimulatedPods::default()),
         }
+    }
+
+    /// A cluster in this process: our own API server, no socket, and in time that tests can pause.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> anyhow::Result<()> {
+    /// use edgegrid_testkit::{Cluster, node};
+    /// let cluster = Cluster::embedded().await?;
+    /// cluster.add_nodes([node("bj-1").label("location", "beijing")]).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn embedded() -> Embedded {
+        Embedded { seed: 0 }
     }
 
     /// A client that may do everything.
@@ -92,13 +129,13 @@ impl Cluster {
     }
 
     /// The kubeconfig of an administrator.
-    pub fn kubeconfig(&self) -> &Path {
-        &self.kubeconfig
+    pub fn kubeconfig(&self) -> Result<&Path> {
+        Ok(&self.real()?.kubeconfig)
     }
 
     /// A kubeconfig with the rights of `user`, in `group` if given.
     pub fn kubeconfig_as(&self, user: &str, group: Option<&str>) -> Result<PathBuf> {
-        self.plane.kubeconfig(user, group)
+        self.real()?.plane.kubeconfig(user, group)
     }
 
     /// A kubeconfig with the rights of a service account, which must exist.
@@ -120,13 +157,46 @@ impl Cluster {
             .status
             .and_then(|status| status.token)
             .context("the token request has no answer")?;
-        self.plane
+        self.real()?
+            .plane
             .kubeconfig_with_token(&format!("{namespace}-{name}"), &token)
     }
 
     /// Folder with the logs of everything that runs for this cluster.
-    pub fn folder(&self) -> &Path {
-        self.plane.folder()
+    pub fn folder(&self) -> Result<&Path> {
+        Ok(self.real()?.plane.folder())
+    }
+
+    /// Whether the server is ours, in this process.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self.backend, Backend::Embedded { .. })
+    }
+
+    /// Faults to come between clients and an embedded server.
+    pub fn faults(&self) -> Result<&Faults> {
+        match &self.backend {
+            Backend::Embedded { faults } => Ok(faults),
+            Backend::Upstream(_) => bail!("only an embedded cluster has faults on demand"),
+        }
+    }
+
+    fn real(&self) -> Result<&Real> {
+        match &self.backend {
+            Backend::Upstream(real) => Ok(real),
+            Backend::Embedded { .. } => {
+                bail!(
+                    "an embedded cluster has no socket, so no kubeconfig, kubectl, users or logs: use its client"
+                )
+            }
+        }
+    }
+
+    /// Names and process ids of the programs behind the API, to measure what they use.
+    pub fn programs(&self) -> Vec<(String, u32)> {
+        match &self.backend {
+            Backend::Upstream(real) => real.plane.programs(),
+            Backend::Embedded { .. } => Vec::new(),
+        }
     }
 
     /// Runs kubectl of the cluster's own version as an administrator and gives what it printed.
@@ -143,9 +213,10 @@ impl Cluster {
         args: impl IntoIterator<Item = A>,
         input: &str,
     ) -> Result<String> {
-        let program = Program::parse(&format!("kubectl@{}", self.version))?;
+        let real = self.real()?;
+        let program = Program::parse(&format!("kubectl@{}", real.version))?;
         let mut command = Command::new(locate(&program)?);
-        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        command.arg("--kubeconfig").arg(&real.kubeconfig);
         for arg in args {
             command.arg(arg.as_ref());
         }
@@ -223,6 +294,13 @@ impl Upstream {
         self
     }
 
+    /// Without these admission plugins, which are on by default.
+    #[must_use]
+    pub fn without_admission<'a>(mut self, plugins: impl IntoIterator<Item = &'a str>) -> Self {
+        self.wanted.without_admission = plugins.into_iter().map(str::to_owned).collect();
+        self
+    }
+
     /// The API on this address instead of loopback, so that other network namespaces reach it.
     #[must_use]
     pub fn listen_on(mut self, address: Ipv4Addr) -> Self {
@@ -241,13 +319,49 @@ impl Upstream {
         let plane = ControlPlane::start(&self.wanted).await?;
         let kubeconfig = plane.admin()?;
         let client = client(&kubeconfig).await?;
-        Ok(Cluster {
-            kubelet: Kubelet::start(client.clone(), self.pods),
-            client,
+        let real = Real {
             kubeconfig,
             version: self.wanted.version,
             plane,
+        };
+        Ok(Cluster {
+            kubelet: Kubelet::start(client.clone(), self.pods),
+            client,
+            backend: Backend::Upstream(Box::new(real)),
         })
+    }
+}
+
+impl Embedded {
+    /// Uids and generated names follow from this number.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    fn start(&self) -> Cluster {
+        let server = ApiServer::builder().seed(self.seed).time(EPOCH).build();
+        let faults = Faults::default();
+        let link = Faulty {
+            router: server.router(),
+            faults: faults.clone(),
+        };
+        let client = Client::new(link, "default");
+        Cluster {
+            kubelet: Kubelet::start(client.clone(), Arc::new(SimulatedPods::default())),
+            client,
+            backend: Backend::Embedded { faults },
+        }
+    }
+}
+
+impl IntoFuture for Embedded {
+    type Output = Result<Cluster>;
+    type IntoFuture = Ready<Result<Cluster>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        ready(Ok(self.start()))
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) struct Wanted {
     pub(crate) version: String,
     pub(crate) listen: Ipv4Addr,
     pub(crate) controllers: bool,
+    pub(crate) without_admission: Vec<String>,
 }
 
 /// A running control plane.
@@ -110,6 +111,12 @@ impl ControlPlane {
         &self.folder
     }
 
+    /// Names and process ids of the programs.
+    pub(crate) fn programs(&self) -> Vec<(String, u32)> {
+        let named = |program: &Process| (program.name().to_owned(), program.pid());
+        self.programs.iter().map(named).collect()
+    }
+
     fn run(&mut self, name: &str, program: &str, flags: &[String]) -> Result<()> {
         let path = locate(&Program::parse(program)?)?;
         let process = Process::start(name, Command::new(path).args(flags), &self.folder)?;
@@ -146,6 +153,10 @@ impl ControlPlane {
             format!("--client-ca-file={}", self.pki.ca().display()),
             "--authorization-mode=Node,RBAC".into(),
             "--allow-privileged=true".into(),
+            format!(
+                "--disable-admission-plugins={}",
+                wanted.without_admission.join(",")
+            ),
         ])
     }
 

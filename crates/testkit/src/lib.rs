@@ -3,6 +3,7 @@
 //! ```text
 //! Cluster::upstream() ─► etcd, kube-apiserver, (kube-controller-manager, kube-scheduler)
 //!    └─ add_nodes(…)  ─► heartbeats, and a small kubelet that runs the pods
+//! Cluster::embedded() ─► our own API server in this process, in time that can be paused
 //! Lab::start()        ─► network namespaces as nodes and pods, real kube-proxy and CoreDNS
 //! ```
 //!
@@ -14,12 +15,14 @@ pub mod builders;
 pub mod cluster;
 mod control_plane;
 pub mod eventually;
+pub mod faults;
 mod kubelet;
 pub mod lab;
 mod pki;
 pub mod process;
 pub mod run;
 pub mod runtime;
+mod scenario;
 
 pub use builders::{grid, group, node, service, unit, workload};
 pub use cluster::Cluster;

@@ -56,6 +56,11 @@ impl Process {
         Ok(process)
     }
 
+    /// What the program was called when it was started.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Process id of the program.
     pub fn pid(&self) -> u32 {
         self.pid

@@ -25,8 +25,8 @@ pub(super) const PURE: &[&str] = &["api", "machinery", "plan"];
 /// Only for tests: never part of what users run.
 const TEST_ONLY: &str = "testkit";
 
-/// The crate that may look at everything, in tests alone.
-const BLACK_BOX: &str = "e2e";
+/// Crates that may look at everything, in tests, examples and measurements alone.
+const LOOKS_AT_ALL: &[&str] = &["benches", "e2e"];
 
 /// Crate → the crates that it may use.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -89,7 +89,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    (BLACK_BOX, &[]),
+    ("benches", &[]),
+    ("e2e", &[]),
     ("xtask", &["upstream"]),
 ];
 
@@ -124,12 +125,12 @@ fn refusal(folder: &str, may_use: &[&str], edge: &Edge) -> Option<String> {
     let to = edge.to.as_str();
     match edge.kind {
         _ if may_use.contains(&to) => None,
-        Kind::Dev if to == TEST_ONLY || folder == BLACK_BOX => None,
+        Kind::Dev if to == TEST_ONLY || LOOKS_AT_ALL.contains(&folder) => None,
         Kind::Normal if to == TEST_ONLY => Some(format!(
             "`{folder}` uses `{to}`, which is only ever a dev-dependency"
         )),
-        Kind::Normal if folder == BLACK_BOX => Some(format!(
-            "`{folder}` uses `{to}`: it holds tests alone, so make it a dev-dependency"
+        Kind::Normal if LOOKS_AT_ALL.contains(&folder) => Some(format!(
+            "`{folder}` uses `{to}`: nothing of it reaches users, so make it a dev-dependency"
         )),
         Kind::Normal => Some(format!(
             "`{folder}` uses `{to}`; it may use {}",
@@ -215,9 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn the_black_box_looks_at_everything_but_only_in_tests() {
-        assert!(uses("e2e", "upstream", Kind::Dev).is_empty());
-        assert_eq!(uses("e2e", "upstream", Kind::Normal).len(), 1);
+    fn what_looks_at_everything_does_so_only_where_no_user_sees_it() {
+        for folder in LOOKS_AT_ALL {
+            assert!(uses(folder, "upstream", Kind::Dev).is_empty(), "{folder}");
+            assert_eq!(uses(folder, "upstream", Kind::Normal).len(), 1, "{folder}");
+        }
     }
 
     #[test]

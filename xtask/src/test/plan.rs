@@ -159,10 +159,10 @@ mod tests {
 
     #[test]
     fn without_go_the_upstream_steps_are_left_out_with_the_reason() {
-        let (planned, left_out) = without(|need| matches!(need, Need::Programs(_)));
+        let (planned, left_out) = without(|need| matches!(need, Need::Programs(_) | Need::Go));
         assert!(!names(&planned).contains(&"e2e") && names(&planned).contains(&"unit"));
         let what: Vec<&str> = left_out.iter().map(|left| left.what.as_str()).collect();
-        assert_eq!(what, ["upstream", "e2e"]);
+        assert_eq!(what, ["upstream", "tables", "e2e"]);
         assert!(left_out.iter().all(|left| left.why == "reason"));
     }
 

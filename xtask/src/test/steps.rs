@@ -4,7 +4,7 @@ use anyhow::Result;
 use edgegrid_upstream::{Program, all, defaults};
 
 use crate::tools::{DENY, NEXTEST, SHEAR, TYPOS, Tool};
-use crate::{crds, edges, upstream};
+use crate::{crds, edges, tables, upstream};
 
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -28,6 +28,8 @@ pub(super) enum Need {
     Tool(&'static Tool),
     /// Upstream programs: built already, or a Go to build them with.
     Programs(fn() -> Vec<Program>),
+    /// A Go to read pinned modules with.
+    Go,
     /// Root and Debian's network tools.
     Lab,
     /// The same for some tests of the step, those of [`LAB`]; without it the others still run.
@@ -158,6 +160,13 @@ pub(super) const STEPS: &[Step] = &[
         when: When::Full,
         needs: &[Need::Programs(default_programs)],
         run: Run::Own(|| upstream::ensure(&default_programs())),
+        environment: &[],
+    },
+    Step {
+        name: "tables",
+        when: When::Full,
+        needs: &[Need::Go],
+        run: Run::Own(tables::check),
         environment: &[],
     },
     Step {

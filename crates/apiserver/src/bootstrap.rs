@@ -1,0 +1,68 @@
+//! The objects every cluster has from its first moment.
+
+use edgegrid_listwatch::storable;
+use edgegrid_machinery::metadata::{Birth, stamp};
+use edgegrid_store::Expect;
+use serde_json::{Value, json};
+
+use crate::server::Shared;
+use crate::services::FIRST;
+
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Stores what is missing: namespaces, and the Service of the API itself.
+pub(crate) fn bootstrap(shared: &Shared) {
+    for name in NAMESPACES {
+        let namespace = json!({
+            "kind": "Namespace",
+            "apiVersion": "v1",
+            "metadata": { "name": name, "labels": { "kubernetes.io/metadata.name": name } },
+            "spec": { "finalizers": ["kubernetes"] },
+            "status": { "phase": "Active" },
+        });
+        put(shared, "namespaces", None, namespace);
+    }
+    let service = json!({
+        "kind": "Service",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": { "component": "apiserver", "provider": "kubernetes" },
+        },
+        "spec": {
+            "ports": [{ "name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443 }],
+            "clusterIP": FIRST,
+            "clusterIPs": [FIRST],
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+        },
+        "status": { "loadBalancer": {} },
+    });
+    put(shared, "services", Some("default"), service);
+}
+
+fn put(shared: &Shared, plural: &str, namespace: Option<&str>, mut object: Value) {
+    let served = shared.registry.resource("", "v1", plural);
+    let served = served.expect("invariant: the table has the core resources");
+    let (uid, now) = (shared.ids.uid(), shared.clock.stamp());
+    let birth = Birth {
+        uid: &uid,
+        now: &now,
+        suffix: "",
+    };
+    stamp(&mut object, birth, served.generation());
+    let name = object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    // A conflict means that it is there already, from before a restart.
+    let _ = shared.reader.store().put(
+        served.read.key(namespace, &name),
+        storable(&object),
+        Expect::Absent,
+    );
+}

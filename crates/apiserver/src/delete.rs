@@ -1,0 +1,203 @@
+//! DELETE: removes an object, or marks it while something still holds it.
+
+use edgegrid_machinery::metadata;
+use edgegrid_machinery::metadata::{
+    Preconditions, Propagation, mark_deleted, propagation_finalizers, shorten_grace,
+};
+use edgegrid_machinery::status::Status;
+use edgegrid_store::{CommitError, Expect};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::admission::{Operation, admit};
+use crate::answer::{Answer, Content};
+use crate::options::dry_run;
+use crate::request::{Live, Request};
+use crate::update::TRIES;
+use crate::{body, crds, namespaces, write};
+
+/// Resources whose answer to a delete is the object, not a status.
+const SHOWS_DELETED: [&str; 7] = [
+    "pods",
+    "services",
+    "serviceaccounts",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "podtemplates",
+    "resourcequotas",
+];
+
+/// Resources that own nothing, so that no policy for dependents applies.
+const NOBODY_DEPENDS_ON: [&str; 1] = ["events"];
+
+/// What a delete request asks for, from its body or its query.
+#[derive(Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    pub(crate) grace: Option<i64>,
+    pub(crate) policy: Option<Propagation>,
+    /// The older form of the policy, as it was asked.
+    pub(crate) orphan: Option<bool>,
+}
+
+pub(crate) fn delete(request: &mut Request<'_>) -> Result<Answer, Status> {
+    let wish = wish(request)?;
+    delete_object(request, &wish)
+}
+
+/// Removes the object named by the request.
+pub(crate) fn delete_object(request: &Request<'_>, wish: &Wish) -> Result<Answer, Status> {
+    for _ in 0..TRIES {
+        let live = request.live(request.name())?;
+        let preconditions = Preconditions {
+            uid: wish.uid.as_deref(),
+            resource_version: wish.resource_version.as_deref(),
+        };
+        // Upstream names the kind here where others name the resource, but for namespaces.
+        let served = &request.served;
+        let named = match &*served.read.plural {
+            "namespaces" => served.group_resource(),
+            _ => served.group_kind(),
+        };
+        preconditions.check(&live.object, &named)?;
+        admit(
+            request,
+            Operation::Delete,
+            Some(&live.object),
+            &mut Value::Null,
+        )?;
+        match delete_live(request, &live, wish) {
+            Ok(answer) => return Ok(answer),
+            Err(CommitError::Conflict { .. }) => {}
+            Err(error) => return Err(Status::internal(error)),
+        }
+    }
+    Err(Status::modified(
+        &request.served.group_resource(),
+        request.name(),
+    ))
+}
+
+fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer, CommitError> {
+    let mut object = live.object.clone();
+    let expect = Expect::Revision(live.entry.revision());
+    if !NOBODY_DEPENDS_ON.contains(&&*request.served.read.plural) {
+        set_finalizers(&mut object, wish.policy);
+    }
+    crds::prepare_delete(request, &mut object);
+    let grace = request.served.grace(&object, wish.grace);
+    let is_graceful = request.served.is_graceful();
+    let stamp = request.server.clock.stamp_in(grace);
+    let was_marked = !object["metadata"]["deletionTimestamp"].is_null();
+    if was_marked {
+        shorten_grace(&mut object, &stamp, grace);
+    } else {
+        mark_deleted(&mut object, &stamp, grace);
+    }
+    namespaces::prepare_delete(request, &mut object);
+    if metadata::is_removable(&object) && namespaces::is_finalized(request, &object) {
+        // What has no time to end by itself is shown as it was.
+        let last = if is_graceful { &object } else { &live.object };
+        let content = write::remove(request, last, expect)?;
+        return Ok(removed(request, &object, content));
+    }
+    if object == live.object {
+        return Ok(Answer::ok(Content::Stored(live.entry.clone())));
+    }
+    let content = write::put(request, request.name(), &object, expect)?;
+    crds::after_delete_mark(request, &object);
+    // Only the old way of asking for dependents to go is told that it takes time.
+    let code = if wish.orphan == Some(false) {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
+    };
+    Ok(Answer {
+        code,
+        ..Answer::ok(content)
+    })
+}
+
+fn removed(request: &Request<'_>, object: &Value, content: Content) -> Answer {
+    let plural = &*request.served.read.plural;
+    if request.served.read.group.is_empty() && SHOWS_DELETED.contains(&plural) {
+        return Answer::ok(content);
+    }
+    let text = |field: &str| {
+        object["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let resource = request.served.group_resource();
+    Answer::ok(Content::Status(Status::deleted(
+        &resource,
+        &text("name"),
+        &text("uid"),
+    )))
+}
+
+fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
+    let old: Vec<String> = object["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect();
+    let new = propagation_finalizers(&old, policy);
+    if new == old {
+        return;
+    }
+    let metadata = &mut object["metadata"];
+    crate::served::put(
+        metadata,
+        "finalizers",
+        (!new.is_empty()).then(|| json!(new)).as_ref(),
+    );
+}
+
+/// What is asked for: the body if there is one, else the query.
+pub(crate) fn wish(request: &mut Request<'_>) -> Result<Wish, Status> {
+    let mut wish = Wish {
+        grace: request.options.grace_period_seconds,
+        ..Wish::default()
+    };
+    let mut policy = request.options.propagation_policy.clone();
+    let mut orphan = request.options.orphan_dependents;
+    if !request.body.is_empty() {
+        let body = body::object(&request.body, &request.media_type)?.value;
+        let text = |pointer: &str| {
+            body.pointer(pointer)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        wish.uid = text("/preconditions/uid");
+        wish.resource_version = text("/preconditions/resourceVersion");
+        wish.grace = body["gracePeriodSeconds"].as_i64().or(wish.grace);
+        policy = text("/propagationPolicy").or(policy);
+        orphan = body["orphanDependents"].as_bool().or(orphan);
+        for value in body["dryRun"].as_array().into_iter().flatten() {
+            request.options.dry_run |= dry_run(value.as_str().unwrap_or_default())?;
+        }
+    }
+    wish.policy = propagation(policy.as_deref(), orphan)?;
+    wish.orphan = orphan;
+    Ok(wish)
+}
+
+fn propagation(policy: Option<&str>, orphan: Option<bool>) -> Result<Option<Propagation>, Status> {
+    match (policy, orphan) {
+        (Some(_), Some(_)) => Err(Status::bad_request(
+            "orphanDependents and deletionPropagation cannot be both set",
+        )),
+        (Some("Background"), _) | (None, Some(false)) => Ok(Some(Propagation::Background)),
+        (Some("Foreground"), _) => Ok(Some(Propagation::Foreground)),
+        (Some("Orphan"), _) | (None, Some(true)) => Ok(Some(Propagation::Orphan)),
+        (Some(other), _) => Err(Status::bad_request(format!(
+            "propagationPolicy: Unsupported value: {other:?}: \
+             supported values: \"Background\", \"Foreground\", \"Orphan\""
+        ))),
+        (None, None) => Ok(None),
+    }
+}

@@ -1,0 +1,71 @@
+//! A request that may write, resolved: what it is about and what it says.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use edgegrid_listwatch::{Memo, document};
+use edgegrid_machinery::status::Status;
+use edgegrid_store::Entry;
+use serde_json::Value;
+
+use crate::options::Options;
+use crate::path::Target;
+use crate::served::Served;
+use crate::server::Shared;
+
+/// One request.
+pub(crate) struct Request<'a> {
+    pub(crate) server: &'a Shared,
+    pub(crate) served: Arc<Served>,
+    pub(crate) target: Target,
+    pub(crate) options: Options,
+    pub(crate) media_type: String,
+    pub(crate) body: Bytes,
+}
+
+/// A stored object, ready to be changed.
+pub(crate) struct Live {
+    pub(crate) entry: Arc<Entry<Memo>>,
+    /// In the version of the request, with its revision.
+    pub(crate) object: Value,
+}
+
+impl Request<'_> {
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.target.namespace.as_deref()
+    }
+
+    pub(crate) fn subresource(&self) -> Option<&str> {
+        self.target.subresource.as_deref()
+    }
+
+    /// The name in the path; empty for a collection.
+    pub(crate) fn name(&self) -> &str {
+        self.target.name.as_deref().unwrap_or_default()
+    }
+
+    /// Where an object of this resource is stored.
+    pub(crate) fn key(&self, name: &str) -> String {
+        self.served.read.key(self.namespace(), name)
+    }
+
+    /// The stored object of a name, or 404.
+    pub(crate) fn live(&self, name: &str) -> Result<Live, Status> {
+        self.find(name)?
+            .ok_or_else(|| Status::not_found(&self.served.group_resource(), name))
+    }
+
+    /// The stored object of a name, if there is one.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<Live>, Status> {
+        let entry = self.server.reader.store().get(&self.key(name));
+        entry.map(|entry| live(&self.served, entry)).transpose()
+    }
+}
+
+/// Decodes a stored object.
+pub(crate) fn live(served: &Served, entry: Arc<Entry<Memo>>) -> Result<Live, Status> {
+    let document = document(&entry, &served.read).map_err(Status::internal)?;
+    let object =
+        serde_json::from_slice(&document.to_json(entry.revision())).map_err(Status::internal)?;
+    Ok(Live { entry, object })
+}

@@ -1,0 +1,156 @@
+//! From an HTTP request to the verb that answers it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use edgegrid_listwatch::{Body, Form, Read, status_response};
+use edgegrid_machinery::status::Status;
+use edgegrid_machinery::table::table;
+use http::header::{ACCEPT, USER_AGENT};
+use http::{HeaderMap, HeaderName, Method, Response};
+use serde_json::json;
+
+use crate::answer::{Answer, json_response};
+use crate::options::Options;
+use crate::path::{self, Target};
+use crate::request::Request;
+use crate::served::Served;
+use crate::server::Shared;
+use crate::{body, create, delete, delete_collection, namespaces, patch, pods, scale, update};
+
+/// The whole API under one fallback: what a path means is not known before the request is there.
+pub(crate) fn router(server: Arc<Shared>) -> Router {
+    Router::new().fallback(handle).with_state(server)
+}
+
+async fn handle(
+    State(server): State<Arc<Shared>>,
+    request: axum::extract::Request,
+) -> axum::response::Response {
+    let response = answer(&server, request)
+        .await
+        .unwrap_or_else(|status| status_response(&status));
+    response.map(axum::body::Body::new).into_response()
+}
+
+async fn answer(
+    shared: &Shared,
+    request: axum::extract::Request,
+) -> Result<Response<Body>, Status> {
+    let path = request.uri().path().to_owned();
+    if let Some(answer) = plain(&path) {
+        return Ok(answer);
+    }
+    let target = path::parse(&path).ok_or_else(Status::unknown_path)?;
+    let served = shared
+        .registry
+        .resource(&target.group, &target.version, &target.plural)
+        .ok_or_else(Status::unknown_path)?;
+    check_scope(&target, &served)?;
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    if request.method() == Method::GET
+        && matches!(target.subresource.as_deref(), None | Some("status"))
+    {
+        return read(shared, &target, &served, &query, request.headers()).await;
+    }
+    let form = Form::negotiate(header(request.headers(), &ACCEPT))?;
+    let (parts, bytes) = request.into_parts();
+    let request = Request {
+        server: shared,
+        served: served.clone(),
+        options: Options::parse(&query, header(&parts.headers, &USER_AGENT))?,
+        media_type: body::media_type(&parts.headers),
+        body: body::bytes(bytes).await?,
+        target,
+    };
+    let answer = dispatch(request, &parts.method, &query).await?;
+    answer.into_response(&served, form)
+}
+
+async fn dispatch(
+    mut request: Request<'_>,
+    method: &Method,
+    query: &str,
+) -> Result<Answer, Status> {
+    let target = &request.target;
+    let sub = target.subresource.clone();
+    match (method.as_str(), target.name.is_some(), sub.as_deref()) {
+        ("POST", false, None) => create::create(&request),
+        ("PUT", true, None | Some("status")) => update::update(&request),
+        ("PATCH", true, None | Some("status")) => patch::patch(&request),
+        ("DELETE", true, None) => delete::delete(&mut request),
+        ("DELETE", false, None) if request.served.deletes_collections() => {
+            delete_collection::delete_collection(request, query).await
+        }
+        ("GET", true, Some("scale")) => scale::show(&request),
+        ("PUT", true, Some("scale")) => scale::write(&request, false),
+        ("PATCH", true, Some("scale")) => scale::write(&request, true),
+        ("POST", true, Some("binding")) => pods::bind(&request),
+        ("POST", true, Some("eviction")) => pods::evict(&request),
+        ("PUT", true, Some("finalize")) => namespaces::finalize(&request),
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+async fn read(
+    shared: &Shared,
+    target: &Target,
+    served: &Arc<Served>,
+    query: &str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Status> {
+    let read = Read {
+        resource: &served.read,
+        namespace: target.namespace.as_deref(),
+        name: target.name.as_deref(),
+        query,
+        accept: header(headers, &ACCEPT),
+    };
+    shared.reader.try_read(read).await
+}
+
+/// Refuses paths that no resource of this kind has.
+fn check_scope(target: &Target, served: &Served) -> Result<(), Status> {
+    let in_namespace = target.namespace.is_some();
+    let needs_namespace = served.read.namespaced && target.name.is_some();
+    let has_subresource = |name: &String| served.subresources.contains(name);
+    let is_known = target.subresource.as_ref().is_none_or(has_subresource);
+    if (in_namespace && !served.read.namespaced) || (needs_namespace && !in_namespace) || !is_known
+    {
+        return Err(Status::unknown_path());
+    }
+    Ok(())
+}
+
+/// Paths that are no resources: health and version.
+fn plain(path: &str) -> Option<Response<Body>> {
+    let content = match path {
+        "/healthz" | "/livez" | "/readyz" => return Some(Response::new(Body::full("ok".into()))),
+        "/version" => {
+            let version = table().version();
+            let mut parts = version.split('.');
+            json!({
+                "major": parts.next(),
+                "minor": parts.next(),
+                "gitVersion": format!("v{version}+edgegrid"),
+                "gitCommit": "",
+                "gitTreeState": "clean",
+                "buildDate": "1970-01-01T00:00:00Z",
+                "goVersion": "",
+                "compiler": "rustc",
+                "platform": concat!("linux/", "amd64"),
+            })
+        }
+        _ => return None,
+    };
+    Some(json_response(content.to_string().into_bytes()))
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}

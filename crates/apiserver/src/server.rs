@@ -1,0 +1,117 @@
+//! The server itself: what all requests share.
+
+use std::sync::Arc;
+
+use axum::Router;
+use edgegrid_listwatch::{Reader, Store};
+use jiff::Timestamp;
+
+use crate::admission::{Admission, NamespaceLifecycle};
+use crate::clock::Clock;
+use crate::ids::Ids;
+use crate::registry::Registry;
+use crate::services::ServiceAddresses;
+use crate::{bootstrap, router};
+
+/// A running API server; clones share it.
+#[derive(Clone)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) reader: Reader,
+    pub(crate) registry: Registry,
+    pub(crate) clock: Clock,
+    pub(crate) ids: Ids,
+    pub(crate) admission: Vec<Box<dyn Admission>>,
+}
+
+/// How a server shall be.
+pub struct Builder {
+    seed: u64,
+    origin: Timestamp,
+    store: Store,
+    admission: Vec<Box<dyn Admission>>,
+}
+
+impl ApiServer {
+    /// Starts describing a server.
+    pub fn builder() -> Builder {
+        Builder {
+            seed: 0,
+            origin: Timestamp::UNIX_EPOCH,
+            // Revisions start above what clients give a meaning of its own.
+            store: Store::builder().after(1).build(),
+            admission: Vec::new(),
+        }
+    }
+
+    /// The server as a service to mount or to call.
+    pub fn router(&self) -> Router {
+        router::router(self.shared.clone())
+    }
+
+    /// What it stores.
+    pub fn store(&self) -> &Store {
+        self.shared.reader.store()
+    }
+
+    /// Its time.
+    pub fn clock(&self) -> Clock {
+        self.shared.clock
+    }
+
+    /// Ends all watches, so that clients can go.
+    pub fn stop(&self) {
+        self.shared.reader.stop();
+    }
+}
+
+impl Builder {
+    /// Uids, name suffixes and watch timeouts follow from this number.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// What time it is now; from here on tokio's clock counts.
+    #[must_use]
+    pub fn time(mut self, origin: Timestamp) -> Self {
+        self.origin = origin;
+        self
+    }
+
+    /// Another store, for example one with a shorter history.
+    #[must_use]
+    pub fn store(mut self, store: Store) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// One more that may change or refuse what is written.
+    #[must_use]
+    pub fn admission(mut self, admission: impl Admission + 'static) -> Self {
+        self.admission.push(Box::new(admission));
+        self
+    }
+
+    /// The server, with the objects every cluster has.
+    pub fn build(self) -> ApiServer {
+        let mut admission: Vec<Box<dyn Admission>> =
+            vec![Box::new(NamespaceLifecycle), Box::new(ServiceAddresses)];
+        admission.extend(self.admission);
+        let shared = Shared {
+            reader: Reader::new(self.store, self.seed),
+            registry: Registry::default(),
+            clock: Clock::starting_at(self.origin),
+            ids: Ids::new(self.seed),
+            admission,
+        };
+        bootstrap::bootstrap(&shared);
+        ApiServer {
+            shared: Arc::new(shared),
+        }
+    }
+}

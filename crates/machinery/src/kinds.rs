@@ -1,0 +1,231 @@
+//! What built-in kinds do beyond their shape: defaults, preparation, validation, naming.
+//!
+//! ```text
+//! create: normal ─► default ─► prepare_create ─► validate_create
+//! update: normal ─► default ─► prepare_update(old) ─► validate_update(old)
+//! status: normal ─► default ─► prepare_status_update(old) ─► validate_status_update(old)
+//! ```
+//!
+//! Objects are expected in normal form ([`crate::table::normal`]), which is also the check of
+//! types; `metadata` is the business of [`crate::metadata`]. Rules hang on types wherever they
+//! can, so that a pod template is treated alike in every workload; only what a kind alone knows is
+//! code of that kind. Everything here is a fact of Kubernetes 1.37 and was compared with its server.
+//!
+//! ```
+//! use edgegrid_machinery::kinds;
+//! use serde_json::json;
+//!
+//! let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
+//! kinds::of("", "Secret").default(&mut secret);
+//! assert_eq!(secret["type"], "Opaque");
+//! ```
+
+mod apps;
+mod apps_default;
+mod apps_status;
+mod batch;
+mod check;
+mod claim;
+mod config;
+mod container;
+mod default;
+mod definition;
+mod endpoints;
+mod event;
+mod field;
+mod list;
+mod node;
+mod pod;
+mod pod_default;
+mod pod_update;
+mod prepare;
+mod scheduling;
+mod service;
+mod service_prepare;
+mod types;
+mod vocabulary;
+mod volume;
+mod walk;
+
+use crate::metadata::Generation;
+use crate::names::NameRule;
+use crate::status::FieldError;
+use crate::table::{Shape, table};
+use serde_json::Value;
+
+/// What becomes of the status that a client sends with a new object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewStatus {
+    /// It is dropped: controllers fill it in.
+    Dropped,
+    /// It stays as it was sent, as for Nodes.
+    Kept,
+}
+
+/// The behaviour of one kind.
+#[derive(Debug)]
+pub struct Kind {
+    group: &'static str,
+    named: &'static str,
+    name: NameRule,
+    generation: Generation,
+    new_status: NewStatus,
+    unconditional_update: bool,
+    create_on_update: bool,
+    fields: &'static [(&'static str, &'static str)],
+    status_keeps: &'static [&'static str],
+    code: Code,
+}
+
+/// What only this kind does; most kinds need little of it.
+#[derive(Debug, Clone, Copy)]
+struct Code {
+    create: fn(&mut Value),
+    update: fn(&mut Value, &Value),
+    status_update: fn(&mut Value, &Value),
+    check: fn(&Value, &mut Vec<FieldError>),
+    check_create: fn(&Value, &mut Vec<FieldError>),
+    check_update: fn(&Value, &Value, &mut Vec<FieldError>),
+    check_status: fn(&Value, &Value, &mut Vec<FieldError>),
+}
+
+/// The behaviour of a built-in kind; neutral for kinds that have none.
+pub fn of(group: &str, kind: &str) -> &'static Kind {
+    list::KINDS
+        .iter()
+        .find(|known| known.group == group && known.named == kind)
+        .unwrap_or(&list::PLAIN)
+}
+
+/// The behaviour of custom resources, with or without the status subresource.
+pub fn custom(has_status: bool) -> &'static Kind {
+    if has_status {
+        &list::CUSTOM_WITH_STATUS
+    } else {
+        &list::CUSTOM
+    }
+}
+
+impl Kind {
+    /// Fills in what was left open.
+    pub fn default(&self, object: &mut Value) {
+        if let Some(shape) = self.shape(object) {
+            default::apply(object, shape);
+        }
+    }
+
+    /// Drops what a client may not set on a new object, and sets what the server knows.
+    pub fn prepare_create(&self, object: &mut Value) {
+        if self.new_status == NewStatus::Dropped {
+            prepare::reset_status(object, self.shape(object));
+        }
+        (self.code.create)(object);
+    }
+
+    /// Takes from the stored object what an update of the main resource may not touch.
+    pub fn prepare_update(&self, object: &mut Value, old: &Value) {
+        prepare::restore(object, old, "status");
+        (self.code.update)(object, old);
+    }
+
+    /// Takes from the stored object what an update of the status may not touch.
+    pub fn prepare_status_update(&self, object: &mut Value, old: &Value) {
+        prepare::keep_all_but_status(object, old);
+        for field in self.status_keeps {
+            prepare::restore_metadata(object, old, field);
+        }
+        (self.code.status_update)(object, old);
+    }
+
+    /// Broken rules of a new object, `metadata` left aside.
+    pub fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = self.validate(object);
+        (self.code.check_create)(object, &mut errors);
+        errors
+    }
+
+    /// Broken rules of a changed object, `metadata` left aside.
+    pub fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = self.validate(object);
+        (self.code.check_update)(object, old, &mut errors);
+        errors
+    }
+
+    /// Broken rules of a changed status, `metadata` left aside.
+    pub fn validate_status_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        (self.code.check_status)(object, old, &mut errors);
+        errors
+    }
+
+    /// How names of this kind are formed.
+    pub fn name_rule(&self) -> NameRule {
+        self.name
+    }
+
+    /// When `metadata.generation` goes up.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Whether an update may leave out the revision it was made from.
+    pub fn allows_unconditional_update(&self) -> bool {
+        self.unconditional_update
+    }
+
+    /// Whether an update of a missing object creates it.
+    pub fn allows_create_on_update(&self) -> bool {
+        self.create_on_update
+    }
+
+    /// What becomes of a status that is sent with a new object.
+    pub fn new_status(&self) -> NewStatus {
+        self.new_status
+    }
+
+    /// Fields a field selector may name besides name and namespace, each with its JSON pointer.
+    pub fn selectable_fields(&self) -> &'static [(&'static str, &'static str)] {
+        self.fields
+    }
+
+    /// The text a field selector compares with, if the kind can be selected by this field.
+    pub fn field(&self, object: &Value, name: &str) -> Option<String> {
+        let pointer = match name {
+            "metadata.name" => "/metadata/name",
+            "metadata.namespace" => "/metadata/namespace",
+            _ => self.fields.iter().find(|(known, _)| *known == name)?.1,
+        };
+        let text = field::text(object, self.shape(object), pointer);
+        // An event of a new reporter has no source but has a reporter.
+        if text.is_empty() && pointer == "/source/component" {
+            return self.field(object, "reportingComponent");
+        }
+        Some(text)
+    }
+
+    /// The grace a delete of `object` gives, in seconds; nothing if the kind goes at once.
+    ///
+    /// Only pods have grace, and only those that a node may be running.
+    pub fn grace(&self, object: &Value, asked: Option<i64>) -> Option<u64> {
+        (self.group.is_empty() && self.named == "Pod").then(|| pod::grace(object, asked))
+    }
+
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let Some(shape) = self.shape(object) {
+            types::check(object, shape, &mut errors);
+        }
+        (self.code.check)(object, &mut errors);
+        errors
+    }
+
+    /// What the object says it is, so that kinds without behaviour of their own still have types.
+    fn shape(&self, object: &Value) -> Option<Shape<'static>> {
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let kind = object["kind"].as_str().unwrap_or_default();
+        table()
+            .shape(group, version, kind)
+            .or_else(|| table().shape(self.group, "v1", self.named))
+    }
+}

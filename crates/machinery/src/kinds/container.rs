@@ -1,0 +1,322 @@
+//! Rules of containers and of what stands in them.
+
+use super::check::{Errors, Place};
+use super::vocabulary::{self, complaint, nanos};
+use crate::names;
+use crate::status::FieldError;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Names without a domain that mean something somewhere, if not in a container.
+const QUOTA_RESOURCES: &[&str] = &[
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "storage",
+    "pods",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "resourcequotas",
+    "requests.cpu",
+    "requests.memory",
+    "requests.storage",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// Ways to act, in the order they are judged.
+const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
+
+/// Names of ports and paths of mounts are unique within a container.
+pub(super) fn container(container: &Place<'_>, errors: &mut Errors) {
+    let mut names = BTreeSet::new();
+    for port in container.at("ports").items() {
+        let name = port.at("name");
+        if !name.is_empty()
+            && vocabulary::port_name(name.text()).is_empty()
+            && !names.insert(name.text())
+        {
+            name.duplicate(errors);
+        }
+    }
+    let mut paths = BTreeSet::new();
+    let mounts = container.at("volumeMounts");
+    for mount in mounts.items() {
+        mount.at("name").needed(errors);
+        let path = mount.at("mountPath");
+        path.needed(errors);
+        if !paths.insert(path.text()) {
+            path.invalid(errors, "must be unique");
+        }
+        for below in ["subPath", "subPathExpr"] {
+            let value = mount.at(below);
+            let place = Place {
+                value: value.value,
+                path: mounts.at(below).path,
+            };
+            place.complain(errors, vocabulary::descending_path(value.text()));
+        }
+        if !mount.at("subPath").is_empty() && !mount.at("subPathExpr").is_empty() {
+            mount
+                .at("subPathExpr")
+                .invalid(errors, "subPathExpr and subPath are mutually exclusive");
+        }
+    }
+}
+
+/// A port has a number and, if any, a proper name.
+pub(super) fn port(port: &Place<'_>, errors: &mut Errors) {
+    let name = port.at("name");
+    if !name.is_empty() {
+        name.complain(errors, vocabulary::port_name(name.text()));
+    }
+    let number = port.at("containerPort");
+    match number.number() {
+        0 => number.require(errors, ""),
+        port => number.complain(errors, vocabulary::port(port)),
+    }
+}
+
+/// A variable has a name and one source of its value.
+pub(super) fn env(env: &Place<'_>, errors: &mut Errors) {
+    let name = env.at("name");
+    if name.needed(errors) {
+        name.complain(errors, vocabulary::env_name(name.text()));
+    }
+    let from = env.at("valueFrom");
+    if !from.is_set() {
+        return;
+    }
+    field_ref(&from.at("fieldRef"), errors);
+    let sources = [
+        "fieldRef",
+        "resourceFieldRef",
+        "configMapKeyRef",
+        "secretKeyRef",
+        "fileKeyRef",
+    ];
+    let count = sources
+        .iter()
+        .filter(|source| from.at(source).is_set())
+        .count();
+    let why = match count {
+        0 => {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        }
+        _ if !env.at("value").is_empty() => "may not be specified when `value` is not empty",
+        1 => return,
+        _ => "may not have more than one field specified at a time",
+    };
+    errors.push(FieldError::invalid(from.path, "", why));
+}
+
+fn field_ref(reference: &Place<'_>, errors: &mut Errors) {
+    const FIELDS: &[&str] = &[
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    ];
+    let path = reference.at("fieldPath");
+    if !reference.is_set() || !path.needed(errors) || FIELDS.contains(&path.text()) {
+        return;
+    }
+    let subscript = |map: &str| path.text().strip_prefix(map)?.strip_suffix("']");
+    if let Some(key) = subscript("metadata.labels['").or(subscript("metadata.annotations['")) {
+        let complaints = names::qualified_name(key).into_iter();
+        errors.extend(complaints.map(|why| FieldError::invalid(&*reference.path, key, why)));
+    } else if matches!(path.text(), "metadata.labels" | "metadata.annotations") {
+        path.unsupported(errors, FIELDS);
+    } else {
+        let why = format!(
+            "error converting fieldPath: field label not supported: {}",
+            path.text()
+        );
+        path.invalid(errors, &why);
+    }
+}
+
+/// Variables come from one object at a time.
+pub(super) fn env_from(from: &Place<'_>, errors: &mut Errors) {
+    let prefix = from.at("prefix");
+    if !prefix.is_empty() {
+        prefix.complain(errors, vocabulary::env_name(prefix.text()));
+    }
+    let sources = ["configMapRef", "secretRef"];
+    for source in sources {
+        let name = from.at(source).at("name");
+        if from.at(source).is_set() && name.needed(errors) {
+            name.dns_subdomain(errors);
+        }
+    }
+    let list = from
+        .path
+        .rsplit_once('[')
+        .map_or(&*from.path, |(list, _)| list);
+    match sources
+        .iter()
+        .filter(|source| from.at(source).is_set())
+        .count()
+    {
+        0 => errors.push(FieldError::invalid(
+            list,
+            "",
+            "must specify one of: `configMapRef` or `secretRef`",
+        )),
+        1 => {}
+        _ => errors.push(FieldError::invalid(
+            list,
+            "",
+            "may not have more than one field specified at a time",
+        )),
+    }
+}
+
+/// Requests are within limits, amounts are not negative, names are known or have a domain.
+pub(super) fn resources(resources: &Place<'_>, errors: &mut Errors) {
+    huge_pages(resources, errors);
+    let (limits, requests) = (resources.at("limits"), resources.at("requests"));
+    for list in [&limits, &requests] {
+        for name in list.keys() {
+            resource_name(name, &list.key(name).path, errors);
+            amount(name, &list.key(name), errors);
+        }
+    }
+    for name in requests.keys() {
+        let (request, limit) = (requests.key(name), limits.key(name));
+        let overcommit = is_native(name) && !name.starts_with("hugepages-");
+        if !limit.is_set() {
+            if !overcommit {
+                limits.require(errors, "Limit must be set for non overcommitable resources");
+            }
+            continue;
+        }
+        let (asked, most) = (nanos(request.value), nanos(limit.value));
+        let relation = match asked != most && !overcommit {
+            true => "equal to",
+            false if asked > most => "less than or equal to",
+            false => continue,
+        };
+        let why = format!("must be {relation} {name} limit of {}", limit.text());
+        errors.push(FieldError::invalid(
+            &*requests.path,
+            request.value.clone(),
+            why,
+        ));
+    }
+}
+
+/// Huge pages are backed by something that is counted too.
+fn huge_pages(resources: &Place<'_>, errors: &mut Errors) {
+    let lists = [resources.at("limits"), resources.at("requests")];
+    let names: Vec<&str> = lists.iter().flat_map(Place::keys).collect();
+    let counted = names.iter().any(|name| matches!(*name, "cpu" | "memory"));
+    if !counted && names.iter().any(|name| name.starts_with("hugepages-")) {
+        resources.forbid(errors, "HugePages require cpu or memory");
+    }
+}
+
+/// An amount of a resource; things that cannot be split come in whole numbers.
+pub(super) fn amount(name: &str, amount: &Place<'_>, errors: &mut Errors) {
+    let nanos = nanos(amount.value);
+    if nanos < 0 {
+        amount.invalid(errors, vocabulary::NOT_NEGATIVE);
+    }
+    let whole = name.starts_with("count/") || name == "pods" || !is_native(name);
+    if whole && nanos % 1_000_000_000 != 0 {
+        amount.invalid(errors, "must be an integer");
+    }
+}
+
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+fn resource_name(name: &str, path: &str, errors: &mut Errors) {
+    let mut wrong = names::qualified_name(name);
+    if wrong.is_empty() && !name.contains('/') {
+        let why = "must be a standard resource type or fully qualified";
+        wrong.extend(complaint(
+            !QUOTA_RESOURCES.contains(&name) && !name.starts_with("hugepages-"),
+            why,
+        ));
+    }
+    let standard =
+        ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");
+    if !name.contains('/') {
+        wrong.extend(complaint(
+            !standard,
+            "must be a standard resource for containers",
+        ));
+    } else if !is_native(name) {
+        wrong.extend(complaint(
+            name.starts_with("requests."),
+            "doesn't follow extended resource name standard",
+        ));
+    }
+    errors.extend(
+        wrong
+            .into_iter()
+            .map(|why| FieldError::invalid(path, name, why)),
+    );
+}
+
+/// A probe asks in one way; only readiness may need more than one success.
+pub(super) fn probe(probe: &Place<'_>, errors: &mut Errors) {
+    handler(probe, errors);
+    let grace = probe.at("terminationGracePeriodSeconds");
+    if grace.is_set() && grace.number() <= 0 {
+        grace.invalid(errors, "must be greater than 0");
+    }
+    let readiness = probe.path.ends_with("readinessProbe");
+    if readiness && grace.is_set() {
+        grace.invalid(errors, "must not be set for readinessProbes");
+    }
+    let successes = probe.at("successThreshold");
+    if !readiness && successes.number() != 1 {
+        successes.invalid(errors, "must be 1");
+    }
+}
+
+/// Of several ways to act only the first is judged.
+pub(super) fn first_handler(handler: &Place<'_>, errors: &mut Errors) {
+    handler.only_first_of(HANDLERS, errors);
+}
+
+/// Exactly one way to act.
+pub(super) fn handler(handler: &Place<'_>, errors: &mut Errors) {
+    let mut given = HANDLERS
+        .iter()
+        .map(|way| handler.at(way))
+        .filter(Place::is_set);
+    if given.next().is_none() {
+        handler.require(errors, "must specify a handler type");
+    }
+    for another in given {
+        another.forbid(errors, "may not specify more than 1 handler type");
+    }
+}
+
+/// Privileges do not contradict each other.
+pub(super) fn security(context: &Place<'_>, errors: &mut Errors) {
+    if context.at("allowPrivilegeEscalation").value == &Value::Bool(false)
+        && context.at("privileged").is_true()
+    {
+        context.invalid(
+            errors,
+            "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
+        );
+    }
+}

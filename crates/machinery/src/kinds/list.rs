@@ -1,0 +1,444 @@
+//! The kinds and what sets each apart, as data.
+
+use super::{
+    Code, Kind, NewStatus, apps, apps_default, apps_status, batch, claim, config, definition,
+    endpoints, event, node, pod, pod_update, service, service_prepare,
+};
+use crate::metadata::Generation;
+use crate::names::NameRule;
+
+/// No code at all.
+const NONE: Code = Code {
+    create: |_| {},
+    update: |_, _| {},
+    status_update: |_, _| {},
+    check: |_, _| {},
+    check_create: |_, _| {},
+    check_update: |_, _, _| {},
+    check_status: |_, _, _| {},
+};
+
+/// A built-in kind without behaviour.
+pub(super) static PLAIN: Kind = plain("", "");
+/// A custom resource whose status is a field like any other.
+pub(super) static CUSTOM: Kind = Kind {
+    generation: Generation::Content,
+    new_status: NewStatus::Kept,
+    unconditional_update: false,
+    ..plain("", "")
+};
+/// A custom resource with the status subresource.
+pub(super) static CUSTOM_WITH_STATUS: Kind = Kind {
+    generation: Generation::ContentButStatus,
+    unconditional_update: false,
+    status_keeps: CUSTOM_METADATA,
+    ..plain("", "")
+};
+
+/// A status update of a custom resource changes nothing else, not even labels.
+const CUSTOM_METADATA: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
+
+const fn plain(group: &'static str, named: &'static str) -> Kind {
+    Kind {
+        group,
+        named,
+        name: NameRule::Subdomain,
+        generation: Generation::Untracked,
+        new_status: NewStatus::Dropped,
+        unconditional_update: true,
+        create_on_update: false,
+        fields: &[],
+        status_keeps: &[],
+        code: NONE,
+    }
+}
+
+/// A kind whose generation follows its spec.
+const fn tracked(group: &'static str, kind: &'static str) -> Kind {
+    Kind {
+        generation: Generation::Spec,
+        ..plain(group, kind)
+    }
+}
+
+/// A kind whose updates must say from which revision they were made.
+const fn careful(group: &'static str, kind: &'static str, generation: Generation) -> Kind {
+    Kind {
+        generation,
+        unconditional_update: false,
+        ..plain(group, kind)
+    }
+}
+
+/// RBAC: names may be anything that fits into a path.
+const fn role(kind: &'static str) -> Kind {
+    let group = "rbac.authorization.k8s.io";
+    Kind {
+        name: NameRule::PathSegment,
+        create_on_update: true,
+        ..plain(group, kind)
+    }
+}
+
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const EVENT_FIELDS: &[(&str, &str)] = &[
+    ("involvedObject.kind", "/involvedObject/kind"),
+    ("involvedObject.namespace", "/involvedObject/namespace"),
+    ("involvedObject.name", "/involvedObject/name"),
+    ("involvedObject.uid", "/involvedObject/uid"),
+    ("involvedObject.apiVersion", "/involvedObject/apiVersion"),
+    (
+        "involvedObject.resourceVersion",
+        "/involvedObject/resourceVersion",
+    ),
+    ("involvedObject.fieldPath", "/involvedObject/fieldPath"),
+    ("reason", "/reason"),
+    ("reportingComponent", "/reportingComponent"),
+    ("source", "/source/component"),
+    ("type", "/type"),
+];
+const POD_FIELDS: &[(&str, &str)] = &[
+    ("spec.nodeName", "/spec/nodeName"),
+    ("spec.restartPolicy", "/spec/restartPolicy"),
+    ("spec.schedulerName", "/spec/schedulerName"),
+    ("spec.serviceAccountName", "/spec/serviceAccountName"),
+    ("spec.hostNetwork", "/spec/hostNetwork"),
+    ("status.phase", "/status/phase"),
+    ("status.podIP", "/status/podIPs/0/ip"),
+    ("status.podIPs", "/status/podIPs/0/ip"),
+    ("status.nominatedNodeName", "/status/nominatedNodeName"),
+];
+
+pub(super) static KINDS: &[Kind] = &[
+    Kind {
+        fields: POD_FIELDS,
+        status_keeps: &["ownerReferences"],
+        code: Code {
+            create: pod::prepare_create,
+            status_update: pod::prepare_status_update,
+            check_create: pod::check_create,
+            check_update: pod_update::check,
+            check_status: pod_update::check_status,
+            ..NONE
+        },
+        ..tracked("", "Pod")
+    },
+    Kind {
+        generation: Generation::SpecAndAnnotations,
+        status_keeps: &["labels"],
+        code: Code {
+            check: apps::deployment,
+            check_update: apps::selector_is_fixed,
+            check_status: apps_status::deployment_status,
+            ..NONE
+        },
+        ..tracked("apps", "Deployment")
+    },
+    Kind {
+        code: Code {
+            check: apps::replica_set,
+            check_update: apps::selector_is_fixed,
+            check_status: apps_status::replica_set_status,
+            ..NONE
+        },
+        ..tracked("apps", "ReplicaSet")
+    },
+    Kind {
+        name: NameRule::Label,
+        code: Code {
+            check: apps::stateful_set,
+            check_create: apps::stateful_set_create,
+            check_update: apps::stateful_set_update,
+            check_status: apps_status::stateful_set_status,
+            ..NONE
+        },
+        ..tracked("apps", "StatefulSet")
+    },
+    Kind {
+        code: Code {
+            create: apps_default::prepare_daemon_set,
+            update: apps_default::prepare_daemon_set_update,
+            check: apps::daemon_set,
+            check_update: apps::selector_is_fixed,
+            check_status: apps_status::daemon_set_status,
+            ..NONE
+        },
+        ..tracked("apps", "DaemonSet")
+    },
+    Kind {
+        code: Code {
+            check: apps::controller_revision,
+            check_create: apps::controller_revision_data,
+            check_update: apps::controller_revision_update,
+            ..NONE
+        },
+        ..plain("apps", "ControllerRevision")
+    },
+    Kind {
+        fields: &[("status.successful", "/status/succeeded")],
+        code: Code {
+            create: batch::prepare_job,
+            check: batch::job,
+            check_create: batch::job_selector,
+            check_update: batch::job_update,
+            ..NONE
+        },
+        ..tracked("batch", "Job")
+    },
+    tracked("batch", "CronJob"),
+    Kind {
+        name: NameRule::Label1035,
+        create_on_update: true,
+        fields: &[
+            ("spec.clusterIP", "/spec/clusterIP"),
+            ("spec.type", "/spec/type"),
+        ],
+        code: Code {
+            create: service_prepare::prepare_create,
+            update: service_prepare::prepare_update,
+            check: service::check,
+            check_update: service::check_update,
+            check_status: service::check_status,
+            ..NONE
+        },
+        ..plain("", "Service")
+    },
+    Kind {
+        generation: Generation::Content,
+        code: Code {
+            create: endpoints::prepare_slice,
+            update: endpoints::prepare_slice_update,
+            check: endpoints::slice,
+            check_update: endpoints::slice_update,
+            ..NONE
+        },
+        ..plain("discovery.k8s.io", "EndpointSlice")
+    },
+    Kind {
+        create_on_update: true,
+        code: Code {
+            check: endpoints::endpoints,
+            check_update: endpoints::endpoints_update,
+            ..NONE
+        },
+        ..plain("", "Endpoints")
+    },
+    Kind {
+        new_status: NewStatus::Kept,
+        fields: &[("spec.unschedulable", "/spec/unschedulable")],
+        code: Code {
+            create: node::prepare,
+            update: |new, _| node::prepare(new),
+            status_update: |new, _| node::prepare(new),
+            check: node::check,
+            check_update: node::check_update,
+            check_status: node::check_status,
+            ..NONE
+        },
+        ..plain("", "Node")
+    },
+    Kind {
+        create_on_update: true,
+        code: Code {
+            create: config::prepare_lease,
+            update: |new, _| config::prepare_lease(new),
+            check: config::lease,
+            ..NONE
+        },
+        ..careful("coordination.k8s.io", "Lease", Generation::Untracked)
+    },
+    Kind {
+        code: Code {
+            check: config::config_map,
+            check_update: config::config_map_update,
+            ..NONE
+        },
+        ..plain("", "ConfigMap")
+    },
+    Kind {
+        fields: &[("type", "/type")],
+        code: Code {
+            update: config::prepare_secret_update,
+            check: config::secret,
+            check_update: config::secret_update,
+            ..NONE
+        },
+        ..plain("", "Secret")
+    },
+    Kind {
+        name: NameRule::Label,
+        fields: &[("status.phase", "/status/phase")],
+        code: Code {
+            create: config::prepare_namespace,
+            update: config::prepare_namespace_update,
+            check: config::namespace,
+            check_status: config::namespace_status,
+            ..NONE
+        },
+        ..plain("", "Namespace")
+    },
+    Kind {
+        code: Code {
+            create: config::prepare_service_account,
+            update: |new, _| config::prepare_service_account(new),
+            ..NONE
+        },
+        ..plain("", "ServiceAccount")
+    },
+    Kind {
+        code: Code {
+            create: claim::prepare_create,
+            update: |new, _| claim::prepare_sources(new),
+            check_update: claim::check_update,
+            ..NONE
+        },
+        ..plain("", "PersistentVolumeClaim")
+    },
+    Kind {
+        create_on_update: true,
+        fields: EVENT_FIELDS,
+        code: Code {
+            check: event::core,
+            ..NONE
+        },
+        ..plain("", "Event")
+    },
+    Kind {
+        create_on_update: true,
+        fields: event::FIELDS,
+        code: Code {
+            check: event::common,
+            check_create: event::create,
+            check_update: event::update,
+            ..NONE
+        },
+        ..plain("events.k8s.io", "Event")
+    },
+    Kind {
+        code: Code {
+            check: apps::disruption_budget,
+            ..NONE
+        },
+        ..careful("policy", "PodDisruptionBudget", Generation::Spec)
+    },
+    Kind {
+        status_keeps: CUSTOM_METADATA,
+        code: Code {
+            create: definition::prepare_create,
+            update: definition::prepare_update,
+            check: definition::check,
+            check_create: definition::check_name,
+            check_update: definition::check_update,
+            ..NONE
+        },
+        ..careful(
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            Generation::Spec,
+        )
+    },
+    // Kinds that only differ in what the generic verbs allow.
+    Kind {
+        fields: &[("status.replicas", "/status/replicas")],
+        ..tracked("", "ReplicationController")
+    },
+    Kind {
+        generation: Generation::Content,
+        ..plain("", "PodTemplate")
+    },
+    Kind {
+        create_on_update: true,
+        ..plain("", "LimitRange")
+    },
+    tracked("autoscaling", "HorizontalPodAutoscaler"),
+    tracked("networking.k8s.io", "Ingress"),
+    tracked("networking.k8s.io", "IngressClass"),
+    tracked("networking.k8s.io", "NetworkPolicy"),
+    tracked("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+    tracked("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+    tracked("resource.k8s.io", "DeviceClass"),
+    tracked("resource.k8s.io", "ResourceSlice"),
+    tracked("resource.k8s.io", "DeviceTaintRule"),
+    role("Role"),
+    role("RoleBinding"),
+    role("ClusterRole"),
+    role("ClusterRoleBinding"),
+    Kind {
+        fields: &[("spec.signerName", "/spec/signerName")],
+        ..plain("certificates.k8s.io", "CertificateSigningRequest")
+    },
+    careful(
+        "certificates.k8s.io",
+        "ClusterTrustBundle",
+        Generation::Untracked,
+    ),
+    careful(
+        "certificates.k8s.io",
+        "PodCertificateRequest",
+        Generation::Untracked,
+    ),
+    Kind {
+        create_on_update: true,
+        fields: &[("spec.leaseName", "/spec/leaseName")],
+        ..careful(
+            "coordination.k8s.io",
+            "LeaseCandidate",
+            Generation::Untracked,
+        )
+    },
+    Kind {
+        create_on_update: true,
+        ..careful("node.k8s.io", "RuntimeClass", Generation::Untracked)
+    },
+    careful("storage.k8s.io", "CSIDriver", Generation::Spec),
+    careful("storage.k8s.io", "CSINode", Generation::Untracked),
+    careful(
+        "storage.k8s.io",
+        "CSIStorageCapacity",
+        Generation::Untracked,
+    ),
+    careful("storage.k8s.io", "VolumeAttachment", Generation::Untracked),
+    careful(
+        "apiregistration.k8s.io",
+        "APIService",
+        Generation::Untracked,
+    ),
+    careful("scheduling.k8s.io", "Workload", Generation::Untracked),
+    careful("scheduling.k8s.io", "PodGroup", Generation::Untracked),
+    careful(
+        "storagemigration.k8s.io",
+        "StorageVersionMigration",
+        Generation::Untracked,
+    ),
+    careful(
+        "internal.apiserver.k8s.io",
+        "StorageVersion",
+        Generation::Untracked,
+    ),
+    careful(
+        ADMISSION,
+        "MutatingWebhookConfiguration",
+        Generation::Content,
+    ),
+    careful(
+        ADMISSION,
+        "ValidatingWebhookConfiguration",
+        Generation::Content,
+    ),
+    careful(ADMISSION, "ValidatingAdmissionPolicy", Generation::Spec),
+    careful(
+        ADMISSION,
+        "ValidatingAdmissionPolicyBinding",
+        Generation::Spec,
+    ),
+    careful(ADMISSION, "MutatingAdmissionPolicy", Generation::Spec),
+    careful(
+        ADMISSION,
+        "MutatingAdmissionPolicyBinding",
+        Generation::Spec,
+    ),
+    Kind {
+        generation: Generation::Content,
+        ..plain("scheduling.k8s.io", "PriorityClass")
+    },
+];

@@ -1,0 +1,147 @@
+//! Nodes.
+
+use super::check::{Errors, Place};
+use super::container::amount;
+use super::vocabulary;
+use crate::names;
+use crate::status::{FieldError, FieldErrorKind};
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// What a taint does to pods that do not tolerate it.
+pub(super) const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// All of a node can be used, unless it says otherwise.
+pub(super) fn default_status(status: &mut Map<String, Value>) {
+    let unsaid = status.get("allocatable").is_none_or(Value::is_null);
+    if let Some(capacity) = status
+        .get("capacity")
+        .filter(|capacity| unsaid && capacity.is_object())
+        .cloned()
+    {
+        status.insert("allocatable".to_owned(), capacity);
+    }
+}
+
+/// The one range and the first of many are the same; the one wins.
+pub(super) fn default_spec(spec: &mut Map<String, Value>) {
+    let first = spec
+        .get("podCIDRs")
+        .and_then(|ranges| ranges.get(0))
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let one = spec
+        .get("podCIDR")
+        .and_then(Value::as_str)
+        .filter(|range| !range.is_empty())
+        .map(str::to_owned);
+    match (one, first) {
+        (Some(one), first) if first.as_ref() != Some(&one) => {
+            spec.insert("podCIDRs".to_owned(), vec![one].into());
+        }
+        (None, Some(first)) => {
+            spec.insert("podCIDR".to_owned(), first.into());
+        }
+        _ => {}
+    }
+}
+
+/// Drops what no version of Kubernetes with this API still has, or has by default.
+pub(super) fn prepare(node: &mut Value) {
+    const GONE: [(&str, &str); 3] = [
+        ("spec", "configSource"),
+        ("spec", "podPreemptionPolicy"),
+        ("status", "config"),
+    ];
+    for (part, field) in GONE {
+        if let Some(part) = node.get_mut(part).and_then(Value::as_object_mut) {
+            part.remove(field);
+        }
+    }
+}
+
+pub(super) fn check(node: &Value, errors: &mut Errors) {
+    let node = Place::root(node);
+    let mut seen = BTreeSet::new();
+    let taints = Place {
+        path: "metadata.taints".to_owned(),
+        ..node.at("spec").at("taints")
+    };
+    for taint in taints.items() {
+        let (key, effect) = (taint.at("key"), taint.at("effect"));
+        let wrong = names::qualified_name(key.text()).into_iter();
+        errors.extend(wrong.map(|why| FieldError::invalid(&*key.path, key.text(), why)));
+        let wrong = names::label_value(taint.at("value").text());
+        if !wrong.is_empty() {
+            taint.at("value").invalid(errors, &wrong.join(";"));
+        }
+        if effect.needed(errors) {
+            effect.one_of(errors, EFFECTS);
+        }
+        if !seen.insert((effect.text(), key.text())) {
+            let why = "taints must be unique by key and effect pair";
+            errors.push(FieldError::with_value(
+                FieldErrorKind::Duplicate,
+                &*taint.path,
+                taint.value.clone(),
+                why,
+            ));
+        }
+    }
+    for range in node.at("spec").at("podCIDRs").items() {
+        range.complain(errors, vocabulary::cidr(range.text()));
+    }
+    amounts(&node, errors);
+}
+
+fn amounts(node: &Place<'_>, errors: &mut Errors) {
+    for list in ["capacity", "allocatable"] {
+        let list = node.at("status").at(list);
+        for name in list.keys() {
+            amount(name, &list.at(name), errors);
+        }
+    }
+}
+
+pub(super) fn check_update(node: &Value, old: &Value, errors: &mut Errors) {
+    let spec = Place::root(node).at("spec");
+    let old = &old["spec"];
+    let ranges = old["podCIDRs"]
+        .as_array()
+        .is_some_and(|ranges| !ranges.is_empty());
+    if ranges && spec.at("podCIDRs").value != &old["podCIDRs"] {
+        spec.at("podCIDRs").forbid(
+            errors,
+            "node updates may not change podCIDR except from \"\" to valid",
+        );
+    }
+    let provider = spec.at("providerID");
+    if old["providerID"]
+        .as_str()
+        .is_some_and(|old| !old.is_empty() && old != provider.text())
+    {
+        let what = if provider.is_empty() {
+            "cleared"
+        } else {
+            "modified"
+        };
+        errors.push(FieldError::invalid(
+            provider.path,
+            Value::Null,
+            format!("field cannot be {what} once set"),
+        ));
+    }
+}
+
+pub(super) fn check_status(node: &Value, old: &Value, errors: &mut Errors) {
+    let root = Place::root(node);
+    amounts(&root, errors);
+    check_update(node, old, errors);
+    let mut seen = Vec::new();
+    for address in root.at("status").at("addresses").items() {
+        if seen.contains(&address.value) {
+            address.duplicate(errors);
+        }
+        seen.push(address.value);
+    }
+}

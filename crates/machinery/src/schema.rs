@@ -1,0 +1,295 @@
+//! Structural schemas: what a `CustomResourceDefinition` says about its objects.
+//!
+//! ```text
+//! body ─► read_strict ─► prune ─► default ─► validate (types, lists, embedded objects, rules)
+//!          duplicates     unknown fields       errors with field paths, warnings
+//! ```
+//!
+//! [`Schema::parse`] takes the `openAPIV3Schema` of one version and refuses what is not structural;
+//! everything after that walks the parsed tree. A rule of an update knows the old object: values
+//! that were already invalid and did not change are let through (ratcheting).
+//!
+//! ```
+//! use edgegrid_machinery::schema::Schema;
+//! use serde_json::json;
+//!
+//! let schema = Schema::parse(&json!({
+//!     "type": "object",
+//!     "properties": {"size": {"type": "integer", "minimum": 1, "default": 3}},
+//! }), "schema").unwrap();
+//! let mut object = json!({"extra": true});
+//! assert_eq!(schema.prune(&mut object), ["extra"]);
+//! schema.default(&mut object);
+//! assert_eq!(object, json!({"size": 3}));
+//! assert_eq!(schema.validate(&json!({"size": 0})).errors.len(), 1);
+//! ```
+
+mod combine;
+mod correlate;
+mod default;
+mod embedded;
+mod format;
+mod lists;
+mod number;
+mod parse;
+mod pattern;
+mod prune;
+mod read;
+#[cfg(feature = "cel")]
+mod rules;
+mod structural;
+mod validate;
+
+pub use pattern::Pattern;
+pub use prune::unknown_fields;
+pub use read::{Duplicate, MAX_DEPTH, ReadError, read_strict, settle_numbers};
+
+use crate::status::FieldError;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// One node of a parsed schema.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a keyword of its own"
+)]
+#[derive(Debug, Default)]
+pub struct Schema {
+    kind: Option<Type>,
+    nullable: bool,
+    default: Option<Value>,
+    items: Option<Box<Schema>>,
+    properties: BTreeMap<String, Schema>,
+    additional: Additional,
+    preserve_unknown: bool,
+    embedded: bool,
+    int_or_string: bool,
+    list: ListType,
+    rules: Vec<Rule>,
+    checks: Checks,
+}
+
+/// The JSON type a value must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+/// What may stand beside the named properties.
+#[derive(Debug, Default)]
+enum Additional {
+    /// Nothing was said: unknown fields are pruned.
+    #[default]
+    Unsaid,
+    /// `additionalProperties: true` or `false`.
+    Any(bool),
+    /// Every other value follows this schema.
+    Of(Box<Schema>),
+}
+
+/// How the items of a list are told apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    /// By the values of these keys.
+    Map(Vec<String>),
+}
+
+/// Constraints that look at one value only.
+#[derive(Debug, Default)]
+struct Checks {
+    format: Option<String>,
+    maximum: Option<f64>,
+    exclusive_maximum: bool,
+    minimum: Option<f64>,
+    exclusive_minimum: bool,
+    multiple_of: Option<f64>,
+    max_length: Option<u64>,
+    min_length: Option<u64>,
+    pattern: Option<Pattern>,
+    max_items: Option<u64>,
+    min_items: Option<u64>,
+    max_properties: Option<u64>,
+    min_properties: Option<u64>,
+    required: Vec<String>,
+    values: Vec<Value>,
+    all_of: Vec<Schema>,
+    any_of: Vec<Schema>,
+    one_of: Vec<Schema>,
+    not: Option<Box<Schema>>,
+}
+
+/// One entry of `x-kubernetes-validations`.
+#[cfg_attr(
+    not(feature = "cel"),
+    allow(dead_code, reason = "rules are kept but not run without the feature")
+)]
+#[derive(Debug)]
+struct Rule {
+    text: String,
+    message: String,
+    reason: Option<String>,
+    field: String,
+    optional_old: bool,
+    #[cfg(feature = "cel")]
+    program: rules::Program,
+    #[cfg(feature = "cel")]
+    message_program: Option<rules::Program>,
+}
+
+/// The judgement over one object.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Verdict {
+    /// Why the object is refused; empty when it is fine.
+    pub errors: Vec<FieldError>,
+    /// Broken rules that were let through because nothing changed there.
+    pub warnings: Vec<String>,
+}
+
+impl Schema {
+    /// Parses an `openAPIV3Schema`; `at` is where it stands, for the paths of the errors.
+    pub fn parse(schema: &Value, at: &str) -> Result<Self, Vec<FieldError>> {
+        let parsed = parse::schema(schema, at)?;
+        let errors = structural::errors(&parsed, schema, at);
+        if errors.is_empty() {
+            Ok(parsed)
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// Removes fields the schema does not know; returns their paths, sorted.
+    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+        prune::prune(self, object)
+    }
+
+    /// Fills in defaults, and drops nulls that may neither stay nor be defaulted.
+    pub fn default(&self, object: &mut Value) {
+        default::drop_nulls(Some(self), object);
+        default::fill(self, object);
+    }
+
+    /// Judges a new object.
+    pub fn validate(&self, object: &Value) -> Verdict {
+        let mut errors = validate::errors(self, object, None, "");
+        errors.extend(embedded::errors(self, object));
+        errors.extend(lists::errors(self, object));
+        self.with_rules(object, None, errors)
+    }
+
+    /// Judges a changed object; what was invalid before and is unchanged passes.
+    pub fn validate_update(&self, object: &Value, old: &Value) -> Verdict {
+        let mut errors = validate::errors(self, object, Some(old), "");
+        errors.extend(embedded::errors(self, object));
+        errors.extend(self.new_list_errors(object, old));
+        self.with_rules(object, Some(old), errors)
+    }
+
+    /// Judges a change through the status subresource: only `status` and the rules count.
+    pub fn validate_status_update(&self, object: &Value, old: &Value) -> Verdict {
+        let mut errors = Vec::new();
+        if let (Some(schema), Some(status)) = (self.properties.get("status"), object.get("status"))
+        {
+            errors.extend(validate::errors(
+                schema,
+                status,
+                old.get("status"),
+                "status",
+            ));
+        }
+        errors.extend(embedded::errors(self, object));
+        errors.extend(self.new_list_errors(object, old));
+        self.with_rules(object, Some(old), errors)
+    }
+
+    /// Whether a field path, as `.spec.replicas`, names something the schema knows, and its type.
+    pub fn knows(&self, path: &str) -> bool {
+        let mut node = self;
+        for name in path.trim_start_matches('.').split('.') {
+            match node.child(name) {
+                Some(child) => node = child,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn new_list_errors(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        if lists::errors(self, old).is_empty() {
+            lists::errors(self, object)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn with_rules(&self, object: &Value, old: Option<&Value>, errors: Vec<FieldError>) -> Verdict {
+        let mut verdict = Verdict {
+            errors,
+            warnings: Vec::new(),
+        };
+        if !self.has_rules() {
+            return verdict;
+        }
+        if verdict
+            .errors
+            .iter()
+            .any(|error| error.kind().blocks_rules())
+        {
+            verdict.errors.push(FieldError::invalid(
+                "<nil>",
+                Value::Null,
+                "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+            ));
+            return verdict;
+        }
+        #[cfg(feature = "cel")]
+        rules::judge(self, object, old, &mut verdict);
+        #[cfg(not(feature = "cel"))]
+        let _ = (object, old);
+        verdict
+    }
+
+    /// The schema of a named field, be it declared or additional.
+    fn child(&self, name: &str) -> Option<&Schema> {
+        self.properties.get(name).or(match &self.additional {
+            Additional::Of(schema) => Some(schema),
+            _ => None,
+        })
+    }
+
+    fn additional_schema(&self) -> Option<&Schema> {
+        match &self.additional {
+            Additional::Of(schema) => Some(schema),
+            _ => None,
+        }
+    }
+
+    fn has_rules(&self) -> bool {
+        let children = self
+            .properties
+            .values()
+            .chain(self.items.as_deref())
+            .chain(self.additional_schema());
+        !self.rules.is_empty() || children.into_iter().any(Schema::has_rules)
+    }
+}
+
+impl Type {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! `x-kubernetes-validations`: rules of a schema in CEL, judged at every value they stand on.
+//!
+//! ```text
+//! walk the object with its schema
+//!   └─ at each value: bind self (and oldSelf) ─► bound the cost ─► evaluate ─► error, or warning if unchanged
+//! ```
+//!
+//! The interpreter itself cannot be stopped, so every rule is bounded before it runs, from its
+//! syntax tree and the sizes of the values it gets; all rules of one object share a budget.
+
+mod cost;
+mod functions;
+mod nesting;
+mod program;
+mod value;
+
+pub(super) use program::Program;
+
+use super::correlate::{Pair, old_item};
+use super::{Rule, Schema, Type, Verdict};
+use crate::status::{FieldError, FieldErrorKind};
+use program::Bindings;
+use serde_json::Value;
+
+/// What all rules of one object may cost together.
+const BUDGET: u64 = 10_000_000;
+/// Longest message an expression may produce, in bytes.
+const MESSAGE_MAX: usize = 5 * 1024;
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// Judges all rules of `schema` over a whole object.
+pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>, verdict: &mut Verdict) {
+    let mut judge = Judge {
+        budget: BUDGET,
+        verdict,
+    };
+    let pair = old.map(|old| Pair {
+        schema,
+        new: object,
+        old,
+    });
+    let _ = judge.walk(&Place {
+        schema,
+        new: object,
+        old,
+        path: String::new(),
+        root: true,
+        ratchet: Ratchet { pair, parent: None },
+    });
+}
+
+/// One value with all that is known about where it came from.
+struct Place<'a> {
+    schema: &'a Schema,
+    new: &'a Value,
+    old: Option<&'a Value>,
+    path: String,
+    root: bool,
+    ratchet: Ratchet<'a>,
+}
+
+/// The pair at this value, or the nearest one above.
+#[derive(Clone, Copy)]
+struct Ratchet<'a> {
+    pair: Option<Pair<'a>>,
+    parent: Option<Pair<'a>>,
+}
+
+impl<'a> Ratchet<'a> {
+    fn below(self, child: impl FnOnce(Pair<'a>) -> Option<Pair<'a>>) -> Self {
+        match self.pair {
+            None => self,
+            Some(pair) => Self {
+                pair: child(pair),
+                parent: Some(pair),
+            },
+        }
+    }
+
+    fn field(self, name: &str) -> Self {
+        if self.parent.is_none() && self.pair.is_some() && matches!(name, "apiVersion" | "kind") {
+            return Self {
+                pair: None,
+                parent: None,
+            };
+        }
+        self.below(|pair| pair.field(name))
+    }
+
+    fn is_unchanged(self) -> bool {
+        self.pair.or(self.parent).is_some_and(Pair::is_equal)
+    }
+}
+
+/// Running out of budget ends the walk.
+struct Exhausted;
+
+struct Judge<'v> {
+    budget: u64,
+    verdict: &'v mut Verdict,
+}
+
+impl Judge<'_> {
+    fn walk(&mut self, place: &Place<'_>) -> Result<(), Exhausted> {
+        if place.new.is_null() {
+            return Ok(());
+        }
+        if !place.schema.rules.is_empty() {
+            self.rules(place)?;
+        }
+        match place.new {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    let Some(below) = place.schema.child(key) else {
+                        continue;
+                    };
+                    let is_named = place.schema.properties.contains_key(key);
+                    let path = match (is_named, place.path.is_empty()) {
+                        (true, true) => key.clone(),
+                        (true, false) => format!("{}.{key}", place.path),
+                        (false, _) => format!("{}[{key}]", place.path),
+                    };
+                    let old = place
+                        .old
+                        .and_then(|old| old.get(key))
+                        .filter(|old| !old.is_null());
+                    let ratchet = place.ratchet.field(key);
+                    self.walk(&Place {
+                        schema: below,
+                        new: value,
+                        old,
+                        path,
+                        root: false,
+                        ratchet,
+                    })?;
+                }
+            }
+            Value::Array(items) => {
+                let Some(below) = place.schema.items.as_deref() else {
+                    return Ok(());
+                };
+                for (index, item) in items.iter().enumerate() {
+                    let old = place.old.and_then(|old| old_item(place.schema, old, item));
+                    let path = format!("{}[{index}]", place.path);
+                    let ratchet = place.ratchet.below(|pair| pair.item(index));
+                    self.walk(&Place {
+                        schema: below,
+                        new: item,
+                        old,
+                        path,
+                        root: false,
+                        ratchet,
+                    })?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn rules(&mut self, place: &Place<'_>) -> Result<(), Exhausted> {
+        let bindings = Bindings::new(place.schema, place.new, place.old, place.root);
+        let at = if place.path.is_empty() {
+            "<nil>"
+        } else {
+            &place.path
+        };
+        let kind = place.schema.kind.map_or("", Type::name);
+        for rule in &place.schema.rules {
+            if rule.program.uses_old() && place.old.is_none() && !rule.optional_old {
+                continue;
+            }
+            self.spend(rule.program.cost(&bindings), at, kind)?;
+            match rule.program.holds(&bindings, rule.optional_old) {
+                Ok(true) => {}
+                Ok(false) => self.broken(rule, place, &bindings)?,
+                Err(why) => self.verdict.errors.push(FieldError::invalid(
+                    at,
+                    kind,
+                    format!("{why} evaluating rule: {}", rule.shown()),
+                )),
+            }
+        }
+        Ok(())
+    }
+
+    fn broken(
+        &mut self,
+        rule: &Rule,
+        place: &Place<'_>,
+        bindings: &Bindings,
+    ) -> Result<(), Exhausted> {
+        let field = rule.field_below(&place.path);
+        let mut detail = None;
+        if let Some(program) = &rule.message_program {
+            self.spend(
+                program.cost(bindings),
+                &field,
+                place.schema.kind.map_or("", Type::name),
+            )?;
+            detail = program.text(bindings).filter(|text| is_message(text));
+        }
+        let detail = detail.unwrap_or_else(|| rule.default_message());
+        let error = rule.error(&field, place, &detail);
+        if !rule.program.uses_old() && place.ratchet.is_unchanged() {
+            self.verdict.warnings.push(error.to_string());
+        } else {
+            self.verdict.errors.push(error);
+        }
+        Ok(())
+    }
+
+    fn spend(&mut self, cost: u64, at: &str, kind: &str) -> Result<(), Exhausted> {
+        let Some(rest) = self.budget.checked_sub(cost) else {
+            self.verdict
+                .errors
+                .push(FieldError::invalid(at, kind, OUT_OF_BUDGET));
+            return Err(Exhausted);
+        };
+        self.budget = rest;
+        Ok(())
+    }
+}
+
+impl Rule {
+    fn shown(&self) -> &str {
+        if self.message.is_empty() {
+            self.text.trim()
+        } else {
+            self.message.trim()
+        }
+    }
+
+    fn default_message(&self) -> String {
+        if self.message.is_empty() {
+            format!("failed rule: {}", self.text.trim())
+        } else {
+            self.message.trim().to_owned()
+        }
+    }
+
+    /// The path blamed: the value's own, or the field below it that the rule names.
+    fn field_below(&self, path: &str) -> String {
+        let below = self.field.replace("['", "[").replace("']", "]");
+        let below = below.trim_start_matches('.');
+        match (path.is_empty(), below.is_empty()) {
+            (true, true) => "<nil>".to_owned(),
+            (true, false) => below.to_owned(),
+            (false, true) => path.to_owned(),
+            (false, false) if below.starts_with('[') => format!("{path}{below}"),
+            (false, false) => format!("{path}.{below}"),
+        }
+    }
+
+    fn error(&self, field: &str, place: &Place<'_>, detail: &str) -> FieldError {
+        let kind = match self.reason.as_deref() {
+            Some("FieldValueForbidden") => return FieldError::forbidden(field, detail),
+            Some("FieldValueRequired") => return FieldError::required(field, detail),
+            Some("FieldValueDuplicate") => FieldErrorKind::Duplicate,
+            _ => FieldErrorKind::Invalid,
+        };
+        let detail = if kind == FieldErrorKind::Duplicate {
+            ""
+        } else {
+            detail
+        };
+        match place.schema.kind {
+            Some(Type::Object | Type::Array) => FieldError::without_value(kind, field, detail),
+            _ => FieldError::with_value(kind, field, place.new.clone(), detail),
+        }
+    }
+}
+
+fn is_message(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MESSAGE_MAX && !text.contains('\n')
+}

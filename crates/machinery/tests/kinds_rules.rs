@@ -1,0 +1,217 @@
+//! Rules of kinds that no single answer of a server shows.
+
+use edgegrid_machinery::kinds::{self, NewStatus};
+use edgegrid_machinery::metadata::Generation;
+use edgegrid_machinery::names::NameRule;
+use edgegrid_machinery::table::{normal, table};
+use serde_json::{Value, json};
+
+#[test]
+fn only_pods_that_may_be_running_get_grace() {
+    let pod = |node: &str, phase: &str| {
+        json!({
+            "spec": { "nodeName": node, "terminationGracePeriodSeconds": 30 },
+            "status": { "phase": phase },
+        })
+    };
+    let pods = kinds::of("", "Pod");
+    for (object, asked, expected) in [
+        (pod("n", "Running"), None, 30),
+        (pod("n", "Running"), Some(5), 5),
+        (pod("n", "Running"), Some(0), 0),
+        (pod("n", "Running"), Some(-7), 1),
+        (pod("", "Pending"), None, 0),
+        (pod("", "Pending"), Some(9), 0),
+        (pod("n", "Succeeded"), None, 0),
+        (pod("n", "Failed"), Some(9), 0),
+    ] {
+        assert_eq!(
+            pods.grace(&object, asked),
+            Some(expected),
+            "{object} {asked:?}"
+        );
+    }
+    assert_eq!(
+        kinds::of("apps", "Deployment").grace(&json!({}), Some(5)),
+        None
+    );
+}
+
+#[test]
+fn what_a_selector_asks_for_is_never_absent() {
+    let pods = kinds::of("", "Pod");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "a", "namespace": "b" },
+        "spec": { "nodeName": "n" },
+        "status": { "podIPs": [{ "ip": "10.0.0.1" }] },
+    });
+    for (field, expected) in [
+        ("metadata.name", Some("a")),
+        ("metadata.namespace", Some("b")),
+        ("spec.nodeName", Some("n")),
+        ("spec.hostNetwork", Some("false")),
+        ("status.podIP", Some("10.0.0.1")),
+        ("status.phase", Some("")),
+        ("spec.foo", None),
+    ] {
+        assert_eq!(pods.field(&pod, field).as_deref(), expected, "{field}");
+    }
+    let job = json!({ "apiVersion": "batch/v1", "kind": "Job" });
+    assert_eq!(
+        kinds::of("batch", "Job")
+            .field(&job, "status.successful")
+            .as_deref(),
+        Some("0")
+    );
+    let event = json!({ "apiVersion": "v1", "kind": "Event", "reportingComponent": "a.b/c" });
+    assert_eq!(
+        kinds::of("", "Event").field(&event, "source").as_deref(),
+        Some("a.b/c")
+    );
+}
+
+#[test]
+fn every_selectable_field_exists_in_its_type() {
+    for resource in table().resources() {
+        let kind = kinds::of(&resource.group, &resource.kind);
+        let shape = table().shape(&resource.group, &resource.version, &resource.kind);
+        for (field, pointer) in kind.selectable_fields() {
+            let mut shape = shape;
+            for key in pointer.split('/').skip(1) {
+                shape = shape.and_then(|shape| match shape.list() {
+                    Some(_) => Some(shape.items()),
+                    None => shape.child(key),
+                });
+            }
+            assert!(
+                shape.is_some_and(|shape| shape.scalar().is_some()),
+                "{} {field}",
+                resource.kind
+            );
+        }
+    }
+}
+
+#[test]
+fn kinds_differ_in_names_status_and_generation() {
+    assert_eq!(kinds::of("", "Service").name_rule(), NameRule::Label1035);
+    assert_eq!(kinds::of("", "Namespace").name_rule(), NameRule::Label);
+    assert_eq!(
+        kinds::of("apps", "StatefulSet").name_rule(),
+        NameRule::Label
+    );
+    assert_eq!(kinds::of("", "Pod").name_rule(), NameRule::Subdomain);
+    assert_eq!(
+        kinds::of("rbac.authorization.k8s.io", "Role").name_rule(),
+        NameRule::PathSegment
+    );
+    assert_eq!(kinds::of("", "Node").new_status(), NewStatus::Kept);
+    assert_eq!(kinds::of("", "Pod").new_status(), NewStatus::Dropped);
+    assert_eq!(
+        kinds::of("apps", "Deployment").generation(),
+        Generation::SpecAndAnnotations
+    );
+    assert_eq!(
+        kinds::of("", "ConfigMap").generation(),
+        Generation::Untracked
+    );
+    assert_eq!(
+        kinds::custom(true).generation(),
+        Generation::ContentButStatus
+    );
+    assert!(!kinds::custom(false).allows_unconditional_update());
+}
+
+#[test]
+fn a_custom_resource_keeps_or_loses_its_status_by_its_subresource() {
+    let new =
+        json!({ "spec": { "a": 2 }, "status": { "b": 2 }, "metadata": { "labels": { "x": "y" } } });
+    let old = json!({ "spec": { "a": 1 }, "status": { "b": 1 }, "metadata": {} });
+    let mut object = new.clone();
+    kinds::custom(true).prepare_update(&mut object, &old);
+    assert_eq!(
+        (&object["spec"]["a"], &object["status"]["b"]),
+        (&2.into(), &1.into())
+    );
+    let mut object = new.clone();
+    kinds::custom(true).prepare_status_update(&mut object, &old);
+    assert_eq!(
+        (&object["spec"]["a"], &object["status"]["b"]),
+        (&1.into(), &2.into())
+    );
+    assert_eq!(object["metadata"], json!({}));
+    let mut object = new.clone();
+    kinds::custom(true).prepare_create(&mut object);
+    assert!(object.get("status").is_none());
+    let mut object = new.clone();
+    kinds::custom(false).prepare_create(&mut object);
+    assert_eq!(object, new);
+}
+
+#[test]
+fn shapes_nobody_expects_are_judged_without_panic() {
+    let odd = [
+        json!(null),
+        json!(1),
+        json!("x"),
+        json!([1]),
+        json!({ "a": [null] }),
+    ];
+    for resource in table().resources() {
+        let kind = kinds::of(&resource.group, &resource.kind);
+        let version = if resource.group.is_empty() {
+            resource.version.clone()
+        } else {
+            format!("{}/{}", resource.group, resource.version)
+        };
+        for value in &odd {
+            let object = json!({
+                "apiVersion": version, "kind": resource.kind, "metadata": value,
+                "spec": value, "status": value, "data": value, "subsets": value, "endpoints": value,
+            });
+            judge(kind, object.clone());
+            judge(
+                kind,
+                json!({ "apiVersion": version, "kind": resource.kind, "spec": { "template": value, "ports": [value], "containers": [value] } }),
+            );
+        }
+    }
+}
+
+fn judge(kind: &kinds::Kind, object: Value) {
+    let old = object.clone();
+    for mut object in [object, json!({ "metadata": {}, "spec": {} })] {
+        kind.default(&mut object);
+        kind.prepare_create(&mut object);
+        kind.validate_create(&object);
+        kind.prepare_update(&mut object, &old);
+        kind.validate_update(&object, &old);
+        kind.prepare_status_update(&mut object, &old);
+        kind.validate_status_update(&object, &old);
+    }
+}
+
+#[test]
+fn templates_are_defaulted_wherever_they_stand() {
+    let pod = json!({ "spec": { "containers": [{ "name": "c", "image": "a" }] } });
+    for (version, kind, spec) in [
+        ("apps/v1", "Deployment", json!({ "template": pod })),
+        ("apps/v1", "DaemonSet", json!({ "template": pod })),
+        (
+            "batch/v1",
+            "CronJob",
+            json!({ "jobTemplate": { "spec": { "template": pod } } }),
+        ),
+    ] {
+        let object = json!({ "apiVersion": version, "kind": kind, "metadata": {}, "spec": spec });
+        let (group, version) = version.split_once('/').unwrap_or_default();
+        let shape = table().shape(group, version, kind).unwrap();
+        let mut object = normal(&object, shape).unwrap().object;
+        kinds::of(group, kind).default(&mut object);
+        assert!(
+            object.to_string().contains(r#""imagePullPolicy":"Always""#),
+            "{object}"
+        );
+    }
+}

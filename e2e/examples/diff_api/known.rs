@@ -1,0 +1,44 @@
+//! Differences that are explained: each is also in `docs/embedded.md`, section "Differences".
+
+/// A family of differences that shall be.
+pub(crate) struct Known {
+    /// Every word must occur in the signature.
+    pub(crate) words: &'static [&'static str],
+    pub(crate) reason: &'static str,
+}
+
+pub(crate) const KNOWN: &[Known] = &[
+    Known {
+        words: &[": 599 - /"],
+        reason: "kube-apiserver drops the connection instead of answering; we answer",
+    },
+    Known {
+        words: &["managedFields[].time only embedded"],
+        reason: "kube-apiserver gives no time to what is written through scale; we do",
+    },
+    Known {
+        words: &["causes: missing [\"<nil>:FieldValueInvalid\"], extra []"],
+        reason: "kube-apiserver adds a note that rules were not checked; we give the errors alone",
+    },
+    Known {
+        words: &["storageos.volumeName:FieldValueRequired"],
+        reason: DEAD_VOLUMES,
+    },
+    Known {
+        words: &["scaleIO.volumeName:FieldValueRequired"],
+        reason: DEAD_VOLUMES,
+    },
+    Known {
+        words: &["volumes[].flocker:FieldValueRequired"],
+        reason: DEAD_VOLUMES,
+    },
+];
+
+const DEAD_VOLUMES: &str =
+    "volume types that no version of Kubernetes still mounts are not checked";
+
+/// Why a difference is as it shall be.
+pub(crate) fn reason(signature: &str) -> Option<&'static str> {
+    let matches = |known: &&Known| known.words.iter().all(|word| signature.contains(word));
+    KNOWN.iter().find(matches).map(|known| known.reason)
+}

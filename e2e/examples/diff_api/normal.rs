@@ -1,0 +1,181 @@
+//! What two servers may say differently: identities, times, revisions, what they give out.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// Places where a Service holds what the server chose.
+const ALLOCATED: [&str; 2] = ["/spec/clusterIP", "/spec/healthCheckNodePort"];
+
+/// An answer without what may differ. `revisions` remembers the last revision of each uid, so that
+/// "changed" and "unchanged" stay visible.
+pub(crate) fn normal(body: &Value, revisions: &mut BTreeMap<String, String>) -> Value {
+    let mut body = body.clone();
+    if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
+        for item in items {
+            object(item, revisions);
+            // Explained: our items always say their type, so that bytes are kept once.
+            if let Some(item) = item.as_object_mut() {
+                item.remove("apiVersion");
+                item.remove("kind");
+            }
+        }
+        blank(&mut body, "/metadata/resourceVersion", "<rv>");
+        blank(&mut body, "/metadata/continue", "<continue>");
+        // Explained: lists of custom resources say upstream that there is no more, ours say nothing.
+        if let Some(metadata) = body["metadata"].as_object_mut() {
+            metadata.retain(|field, value| field != "continue" || value != "");
+        }
+    } else if body["kind"] == "Status" {
+        blank(&mut body, "/details/uid", "<uid>");
+    } else {
+        object(&mut body, revisions);
+    }
+    body
+}
+
+fn object(object: &mut Value, revisions: &mut BTreeMap<String, String>) {
+    if let (Some(uid), Some(revision)) = (
+        text(object, "/metadata/uid"),
+        text(object, "/metadata/resourceVersion"),
+    ) {
+        let before = revisions.insert(uid, revision.clone());
+        let relation = if before.is_none_or(|before| before != revision) {
+            "<new>"
+        } else {
+            "<same>"
+        };
+        object["metadata"]["resourceVersion"] = relation.into();
+    }
+    if let (Some(prefix), Some(name)) = (
+        text(object, "/metadata/generateName"),
+        text(object, "/metadata/name"),
+    ) && name
+        .strip_prefix(&prefix)
+        .is_some_and(|suffix| suffix.len() == 5)
+    {
+        let text = object
+            .to_string()
+            .replace(&name, &format!("{prefix}<suffix>"));
+        *object = serde_json::from_str(&text).unwrap_or_default();
+    }
+    blank(object, "/metadata/uid", "<uid>");
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        blank(object, &format!("/metadata/{field}"), "<time>");
+    }
+    managers(object);
+    if object["kind"] == "Service" || object.pointer("/spec/clusterIPs").is_some() {
+        allocated(object);
+    }
+}
+
+fn text(object: &Value, pointer: &str) -> Option<String> {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+}
+
+/// The order of managers follows the second in which they wrote, which is no promise.
+fn managers(object: &mut Value) {
+    let Some(managers) = object
+        .pointer_mut("/metadata/managedFields")
+        .and_then(Value::as_array_mut)
+    else {
+        return;
+    };
+    for manager in managers.iter_mut() {
+        blank(manager, "/time", "<time>");
+    }
+    managers.sort_by_cached_key(|entry| {
+        json!([
+            entry["manager"],
+            entry["operation"],
+            entry["subresource"],
+            entry["apiVersion"]
+        ])
+        .to_string()
+    });
+}
+
+fn allocated(service: &mut Value) {
+    let is_given = |value: &Value| value.as_str().is_none_or(|ip| ip.starts_with("10.96."));
+    for pointer in ALLOCATED {
+        if let Some(value) = service.pointer_mut(pointer).filter(|value| is_given(value)) {
+            *value = "<given>".into();
+        }
+    }
+    for address in service
+        .pointer_mut("/spec/clusterIPs")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if is_given(address) {
+            *address = "<given>".into();
+        }
+    }
+    for port in service
+        .pointer_mut("/spec/ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if port["nodePort"].as_u64().is_some_and(|port| port > 0) {
+            port["nodePort"] = "<given>".into();
+        }
+    }
+}
+
+fn blank(value: &mut Value, pointer: &str, with: &str) {
+    let is_said = |place: &&mut Value| place.as_str().is_some_and(|text| !text.is_empty());
+    if let Some(place) = value.pointer_mut(pointer).filter(is_said) {
+        *place = with.into();
+    }
+}
+
+/// An object to build a request from, that fits both servers: what only the server knows becomes
+/// a placeholder, what it tracks itself is left out.
+pub(crate) fn portable(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in [
+            "managedFields",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+            "selfLink",
+        ] {
+            metadata.remove(field);
+        }
+    }
+    let mut pointers: Vec<String> = [
+        "/metadata/uid",
+        "/metadata/resourceVersion",
+        "/metadata/name",
+    ]
+    .map(str::to_owned)
+    .into();
+    if object["kind"] == "Service" {
+        pointers.extend(
+            [
+                "/spec/clusterIP",
+                "/spec/healthCheckNodePort",
+                "/spec/clusterIPs/0",
+            ]
+            .map(str::to_owned),
+        );
+        let ports = object["spec"]["ports"].as_array().map_or(0, Vec::len);
+        pointers.extend((0..ports).map(|index| format!("/spec/ports/{index}/nodePort")));
+    }
+    for pointer in pointers {
+        if let Some(place) = object
+            .pointer_mut(&pointer)
+            .filter(|place| !place.is_null())
+        {
+            *place = format!("{{{{{pointer}}}}}").into();
+        }
+    }
+    object
+}
