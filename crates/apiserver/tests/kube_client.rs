@@ -202,6 +202,12 @@ async fn all_four_kinds_of_patch_change_an_object() {
             .iter()
             .any(|entry| entry.manager.as_deref() == Some("me"))
     );
+    subresources_change_what_they_are_for(&deployments).await;
+}
+
+/// Takes a Deployment `web` with five replicas.
+async fn subresources_change_what_they_are_for(deployments: &Api<Deployment>) {
+    let write = PatchParams::default();
     let status = json!({ "status": { "replicas": 5 }, "spec": { "replicas": 9 } });
     let written = deployments
         .patch_status("web", &write, &Patch::Merge(status))
@@ -470,7 +476,7 @@ async fn metadata_alone_can_be_read_and_watched() {
     );
 }
 
-/// Copies every ConfigMap `x` without the label into `x-copy`; a finalizer removes the copy.
+/// Copies every `ConfigMap` `x` without the label into `x-copy`; a finalizer removes the copy.
 async fn run_copier(client: Client, passes: Arc<AtomicUsize>) {
     #[derive(Debug, thiserror::Error)]
     #[error("{0}")]
