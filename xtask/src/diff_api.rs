@@ -66,7 +66,7 @@ fn options(args: &Args) -> Vec<String> {
 /// What answers beside the embedded server.
 fn programs() -> Vec<Program> {
     let is_needed = |program: &Program| {
-        program.set().name() == "etcd"
+        program.name() == "etcd"
             || (program.set().name() == "kubernetes-1.37" && program.name() == "kube-apiserver")
     };
     defaults().filter(is_needed).collect()

@@ -6,11 +6,13 @@
     reason = "a command line tool: standard output is its result"
 )]
 
+mod bench;
 mod crds;
 mod debian;
 mod demo;
 mod diff_api;
 mod edges;
+mod fuzz;
 mod lock;
 mod process;
 mod stopwatch;
@@ -40,6 +42,8 @@ enum Command {
     Crds(crds::Args),
     Edges(edges::Args),
     Tables(tables::Args),
+    Bench(bench::Args),
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +55,8 @@ fn main() -> ExitCode {
         Command::Crds(args) => crds::run(&args),
         Command::Edges(args) => edges::run(&args),
         Command::Tables(args) => tables::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

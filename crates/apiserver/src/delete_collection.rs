@@ -9,14 +9,18 @@ use crate::answer::{Answer, Content};
 use crate::delete::{delete_object, wish};
 use crate::request::Request;
 
+/// Parameters that would make a watch of the list, which never ends.
+const OF_WATCHES: [&str; 3] = ["watch", "sendInitialEvents", "allowWatchBookmarks"];
+
 pub(crate) async fn delete_collection(
     mut request: Request<'_>,
     query: &str,
 ) -> Result<Answer, Status> {
     let wish = wish(&mut request)?;
+    let query = list_query(query);
     let read = Read {
         namespace: request.target.namespace.as_deref(),
-        query,
+        query: &query,
         ..Read::all(&request.served.read)
     };
     let response = request.server.reader.try_read(read).await?;
@@ -39,4 +43,26 @@ pub(crate) async fn delete_collection(
         }
     }
     Ok(Answer::ok(Content::Object(list)))
+}
+
+/// The query as that of a list: what is deleted is never watched.
+fn list_query(query: &str) -> String {
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    let kept = pairs.filter(|(key, _)| !OF_WATCHES.contains(&&**key));
+    form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(kept)
+        .finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deleting_a_collection_never_waits_for_a_watch() {
+        assert_eq!(
+            list_query("watch=1&sendInitialEvents=true&labelSelector=a%3Db&limit=2"),
+            "labelSelector=a%3Db&limit=2"
+        );
+    }
 }

@@ -1,0 +1,87 @@
+//! `cargo xtask bench apiserver`: the embedded server beside kube-apiserver and etcd, in one run.
+//!
+//! ```text
+//! this program ─┬─ itself again, `--side embedded`: server and load in one process ─┐
+//!               └─ testkit's kube-apiserver + etcd (no fsync), loopback TLS         ─┴─► one table
+//! ```
+//!
+//! Counted is the CPU time of the server, not the time on the wall: a busy machine changes the second
+//! and hardly the first. Of upstream that is the CPU time of its two programs, and what we spend as
+//! their client is not counted. Of the embedded server it is the whole process, the load included,
+//! which is to its disadvantage; what the load alone costs is shown beside it.
+#![expect(
+    clippy::print_stdout,
+    reason = "a command line tool: standard output is its result"
+)]
+
+mod objects;
+mod report;
+mod server;
+mod usage;
+mod workload;
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, ValueEnum};
+
+use report::Results;
+use server::Server;
+use workload::Size;
+
+/// Compare the embedded API server with kube-apiserver and etcd.
+#[derive(Parser)]
+struct Args {
+    /// A tenth of the objects, watchers and changes: a minute, for CI.
+    #[arg(long)]
+    quick: bool,
+    /// Put the tables into `docs/figures.md` as well.
+    #[arg(long)]
+    write: bool,
+    /// Measure one side and print it as JSON.
+    #[arg(long, hide = true)]
+    side: Option<Side>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Side {
+    Embedded,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    let size = if args.quick { Size::QUICK } else { Size::FULL };
+    if args.side.is_some() {
+        let results = workload::run(&Server::embedded(), &size).await?;
+        println!("{}", serde_json::to_string(&results)?);
+        return Ok(());
+    }
+    eprintln!("embedded server …");
+    let embedded = in_child(args.quick)?;
+    eprintln!("kube-apiserver and etcd …");
+    let upstream = workload::run(&Server::upstream().await?, &size).await?;
+    let tables = report::tables(&size, &embedded, &upstream);
+    println!("{tables}");
+    if args.write {
+        report::write(&tables)?;
+    }
+    Ok(())
+}
+
+/// The embedded side in a process of its own, so that its memory and CPU time are nobody else's.
+fn in_child(quick: bool) -> Result<Results> {
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args(["--side", "embedded"]);
+    if quick {
+        child.arg("--quick");
+    }
+    let output = child.stderr(Stdio::inherit()).output();
+    let output = output.context("start the embedded side")?;
+    ensure!(
+        output.status.success(),
+        "the embedded side ended with {}",
+        output.status
+    );
+    serde_json::from_slice(&output.stdout).context("read the figures of the embedded side")
+}

@@ -1,0 +1,184 @@
+//! The figures of both sides as tables, for a terminal and for `docs/figures.md`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::thread::available_parallelism;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::workload::Size;
+
+/// From the workspace's root, where `cargo xtask` runs us.
+const FILE: &str = "docs/figures.md";
+/// What is between these lines is ours.
+const BEGIN: &str = "<!-- begin: cargo xtask bench apiserver --write -->";
+const END: &str = "<!-- end -->";
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// One operation on one server.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) count: f64,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) wall_seconds: f64,
+}
+
+/// What one server showed.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Results {
+    pub(crate) figures: Vec<Figure>,
+    /// Resident bytes before the first object of ours.
+    pub(crate) empty: u64,
+    /// By how much they grew with the pods.
+    pub(crate) grown: u64,
+    /// CPU seconds that one call costs the load without a server.
+    pub(crate) load_alone: f64,
+    pub(crate) version: String,
+}
+
+impl Figure {
+    fn per_cpu_second(&self) -> f64 {
+        self.count / self.cpu_seconds
+    }
+
+    fn per_second(&self) -> f64 {
+        self.count / self.wall_seconds
+    }
+
+    fn microseconds(&self) -> f64 {
+        1e6 * self.cpu_seconds / self.count
+    }
+}
+
+/// Both sides beside each other.
+pub(crate) fn tables(size: &Size, embedded: &Results, upstream: &Results) -> String {
+    let mut text = format!(
+        "{} · {} · embedded ({}) in process, built with optimisation · kube-apiserver {} and etcd without \
+         fsync over loopback TLS\n\n",
+        Timestamp::now().strftime("%Y-%m-%d"),
+        machine(),
+        embedded.version,
+        upstream.version,
+    );
+    text.push_str(&operations(embedded, upstream));
+    text.push('\n');
+    text.push_str(&memory(size, embedded, upstream));
+    let _ = write!(
+        text,
+        "\nThe CPU time of the embedded server is that of its whole process: the load in it costs {:.1} µs per \
+         call, which is not taken off. Of upstream only its two programs are counted, not their client.\n",
+        1e6 * embedded.load_alone,
+    );
+    text
+}
+
+fn operations(embedded: &Results, upstream: &Results) -> String {
+    let mut rows = vec![
+        [
+            "operation",
+            "embedded, per CPU second",
+            "upstream, per CPU second",
+            "ratio",
+            "embedded, µs of CPU each",
+            "upstream, µs of CPU each",
+            "embedded, per second",
+            "upstream, per second",
+        ]
+        .map(str::to_owned),
+    ];
+    for (ours, theirs) in embedded.figures.iter().zip(&upstream.figures) {
+        rows.push([
+            ours.name.clone(),
+            rounded(ours.per_cpu_second()),
+            rounded(theirs.per_cpu_second()),
+            format!("{:.1}×", ours.per_cpu_second() / theirs.per_cpu_second()),
+            rounded(ours.microseconds()),
+            rounded(theirs.microseconds()),
+            rounded(ours.per_second()),
+            rounded(theirs.per_second()),
+        ]);
+    }
+    table(&rows)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown as whole mebibytes")]
+fn memory(size: &Size, embedded: &Results, upstream: &Results) -> String {
+    let row = |name: &str, ours: u64, theirs: u64| {
+        let (ours, theirs) = (ours as f64 / MIB, theirs as f64 / MIB);
+        [
+            name.to_owned(),
+            format!("{ours:.0} MiB"),
+            format!("{theirs:.0} MiB"),
+            format!("1/{:.1}", theirs / ours),
+        ]
+    };
+    table(&[
+        ["resident memory", "embedded", "upstream", "ratio"].map(str::to_owned),
+        row("before", embedded.empty, upstream.empty),
+        row(
+            &format!("growth with {} Pods", size.pods),
+            embedded.grown,
+            upstream.grown,
+        ),
+    ])
+}
+
+/// Puts the tables into the file, in place of those of an earlier run.
+pub(crate) fn write(tables: &str) -> Result<()> {
+    let old = fs::read_to_string(FILE).with_context(|| format!("read {FILE}"))?;
+    let (before, rest) = old
+        .split_once(BEGIN)
+        .with_context(|| format!("{FILE} lacks {BEGIN}"))?;
+    let (_, after) = rest
+        .split_once(END)
+        .with_context(|| format!("{FILE} lacks {END}"))?;
+    let new = format!("{before}{BEGIN}\n\n{tables}\n{END}{after}");
+    fs::write(FILE, new).with_context(|| format!("write {FILE}"))
+}
+
+/// The machine in general words.
+fn machine() -> String {
+    let cores = available_parallelism().map_or(0, usize::from);
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let gib = kib.unwrap_or_default() / (1024 * 1024);
+    format!(
+        "{cores} cores ({}), {gib} GiB, Linux, shared with other work",
+        std::env::consts::ARCH
+    )
+}
+
+/// Markdown that can be read as it is, too.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let mut text = String::new();
+    for (n, row) in rows.iter().enumerate() {
+        for (cell, width) in row.iter().zip(widths) {
+            let _ = write!(text, "| {cell:width$} ");
+        }
+        text.push_str("|\n");
+        if n == 0 {
+            for width in widths {
+                let _ = write!(text, "|{}", "-".repeat(width + 2));
+            }
+            text.push_str("|\n");
+        }
+    }
+    text
+}
+
+/// Three digits that count.
+fn rounded(number: f64) -> String {
+    match number {
+        n if n >= 100.0 => format!("{n:.0}"),
+        n if n >= 10.0 => format!("{n:.1}"),
+        n => format!("{n:.2}"),
+    }
+}
