@@ -52,7 +52,7 @@ pub trait Versions {
     fn shape(&self, api_version: &str) -> Option<Shape<'_>>;
 
     /// An object of the kind before anything is set, if it is more than its type: what a create
-    /// is compared with. Built-in kinds have [`zero`](crate::table::zero), custom resources nothing.
+    /// is compared with. Built-in kinds have [`zero`], custom resources nothing.
     fn blank(&self, _api_version: &str) -> Option<Value> {
         None
     }
