@@ -1,6 +1,6 @@
 //! PATCH: changes an object by a JSON, merge or strategic merge patch, or by apply.
 
-use edgegrid_machinery::apply::{self, Writer};
+use edgegrid_machinery::apply;
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::patch::{Error, json_patch, merge_patch, strategic_merge_patch};
 use edgegrid_machinery::status::{Cause, FieldError, GroupResource, Status};
@@ -145,19 +145,8 @@ fn create_applied(request: &Request<'_>, body: &Value) -> Result<Answer, Status>
 }
 
 fn merged(request: &Request<'_>, live: Option<&Value>, body: &Value) -> Result<Value, Status> {
-    let now = request.server.clock.stamp();
-    let reset = request.served.reset_fields(request.subresource());
-    let api_version = request.served.read.api_version();
-    let writer = Writer {
-        versions: &*request.served,
-        api_version: &api_version,
-        subresource: request.subresource(),
-        manager: &request.options.manager,
-        reset: &reset,
-        now: &now,
-    };
     let force = request.options.force.unwrap_or_default();
-    match apply::apply(&writer, live, body, force) {
+    match write::as_writer(request, |writer| apply::apply(writer, live, body, force)) {
         Ok(outcome) => Ok(outcome.object),
         Err(apply::Error::Conflict(conflicts)) => {
             let causes = conflicts.0.iter().map(|conflict| Cause {

@@ -304,18 +304,22 @@ fn stored(event: &Event<Memo>) -> Arc<Entry<Memo>> {
 
 /// Credits what differs from the old object to the writer.
 pub(crate) fn tracked(request: &Request<'_>, old: Option<&Value>, new: &Value) -> Value {
+    as_writer(request, |writer| track_update(writer, old, new))
+}
+
+/// Acts as the one who sent the request, for the ownership of fields.
+pub(crate) fn as_writer<T>(request: &Request<'_>, act: impl FnOnce(&Writer<'_>) -> T) -> T {
     let now = request.server.clock.stamp();
     let reset = request.served.reset_fields(request.subresource());
     let api_version = request.served.read.api_version();
-    let writer = Writer {
+    act(&Writer {
         versions: &*request.served,
         api_version: &api_version,
         subresource: request.subresource(),
         manager: &request.options.manager,
         reset: &reset,
         now: &now,
-    };
-    track_update(&writer, old, new)
+    })
 }
 
 fn judged(request: &Request<'_>, object: &Value, verdict: Verdict) -> Result<Vec<String>, Status> {
