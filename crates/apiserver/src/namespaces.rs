@@ -63,7 +63,6 @@ pub(crate) fn finalize(request: &Request<'_>) -> Result<Answer, Status> {
             metadata::check_revision(&body, &live.object, &resource(), true)?;
         }
         let mut object = live.object.clone();
-        object["spec"]["finalizers"] = body["spec"]["finalizers"].clone();
         crate::served::put(
             &mut object["spec"],
             "finalizers",

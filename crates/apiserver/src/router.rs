@@ -140,7 +140,7 @@ fn plain(path: &str) -> Option<Response<Body>> {
                 "buildDate": "1970-01-01T00:00:00Z",
                 "goVersion": "",
                 "compiler": "rustc",
-                "platform": concat!("linux/", "amd64"),
+                "platform": "linux/amd64",
             })
         }
         _ => return None,
