@@ -69,6 +69,18 @@ pub mod annotation {
     pub const CLEAR_CLUSTER: &str = "site.superedge.io/clear-cluster";
 }
 
+/// Field managers, as `managedFields` names them.
+pub mod manager {
+    /// Everything edgegrid applies.
+    pub const EDGEGRID: &str = "edgegrid";
+    /// Holds a workload's `replicas` while it is handed over to whoever scales from now on.
+    pub const REPLICAS: &str = "edgegrid-replicas";
+    /// Ours.
+    pub const OURS: [&str; 2] = [EDGEGRID, REPLICAS];
+    /// SuperEdge's: what they own passes to us when we take an object over.
+    pub const SUPEREDGE: [&str; 2] = ["application-grid-controller", "site-manager"];
+}
+
 /// Finalizers.
 pub mod finalizer {
     /// On a member's copy of a federated grid: the member still has the grid.

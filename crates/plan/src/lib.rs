@@ -1,0 +1,19 @@
+//! What should be, decided: pure functions from what is observed to what is to be written.
+//!
+//! ```text
+//! grid, unit, group + World (observed) + now ──► Plan { steps, notices, recheck }
+//!                                           └──► status, once the outcome of the steps is known
+//! ```
+//!
+//! Nothing here talks to a cluster, reads a clock or draws a random number. Planning a world
+//! that already is as wanted gives an empty plan; a plan may be stopped after any step, and the
+//! next one still converges.
+
+pub mod notice;
+pub mod observed;
+pub mod ownership;
+pub mod step;
+
+pub use notice::{Level, Notice};
+pub use observed::{Child, SiteNode};
+pub use step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
