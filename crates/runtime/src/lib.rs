@@ -11,7 +11,9 @@
 pub mod backoff;
 pub mod executor;
 pub mod fence;
+pub mod lease;
 
 pub use backoff::Backoff;
 pub use executor::{Executor, Limits, Target, WriteError};
 pub use fence::{Fence, NotLeader};
+pub use lease::{Elector, LeaseConfig};
