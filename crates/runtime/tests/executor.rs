@@ -1,5 +1,7 @@
 //! The executor behind a bad link, and what it counts.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use edgegrid_runtime::executor::{Class, Metrics};
 use edgegrid_runtime::{Executor, Fence, Limits, Target};
 use edgegrid_testkit::Cluster;

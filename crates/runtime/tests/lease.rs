@@ -1,5 +1,7 @@
 //! Elections in virtual time: never two leaders at once, and always one again.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -297,7 +299,7 @@ async fn a_write_ends_before_the_lease_can_be_taken_and_none_starts_after_the_de
     let late = executor.create(&target, &json!({}), "test").await;
     assert!(matches!(late.unwrap_err().class, Class::NoAnswer));
     let took = renewed_before.elapsed();
-    assert!(took < 15 * SECOND - 2 * SECOND, "{took:?}");
+    assert!(took < 13 * SECOND, "{took:?}");
     assert!(!both[1].works(), "nobody can have taken the lease");
     assert_eq!(writes.take().len(), 1);
 
@@ -307,7 +309,7 @@ async fn a_write_ends_before_the_lease_can_be_taken_and_none_starts_after_the_de
     witness.until(&both, || both[1].works()).await;
 }
 
-/// Numbers that look random and are the same in every run (SplitMix64).
+/// Numbers that look random and are the same in every run (`SplitMix64`).
 struct Dice(u64);
 
 impl Dice {
@@ -342,7 +344,9 @@ async fn whatever_the_link_does_there_are_never_two_leaders_and_always_one_again
             let time = Duration::from_millis(dice.roll(15_000));
             witness.watch(&three, time).await;
         }
-        three.iter().for_each(|one| one.faults.restore());
+        for one in &three {
+            one.faults.restore();
+        }
         witness
             .until(&three, || three.iter().any(Candidate::works))
             .await;
