@@ -68,7 +68,7 @@ mod tests {
         let mut tasks = Tasks::default();
         tasks.spawn("holds", async move {
             let _alive = alive;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         drop(tasks);
         assert!(gone.await.is_err(), "its half of the channel is dropped");
