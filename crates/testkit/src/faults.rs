@@ -34,8 +34,10 @@ pub enum Fault {
     LoseRequest,
     /// It takes effect, but the client never learns so.
     LoseAnswer,
-    /// Nobody ever answers.
+    /// It never reaches the server, and nobody ever answers.
     Hang,
+    /// It takes effect, but nobody ever answers.
+    HangAnswer,
     /// The server says that somebody else was faster.
     Conflict,
     /// A watch ends without a word after so many frames.
@@ -200,6 +202,10 @@ impl Service<Request<kube::client::Body>> for Faulty {
             match fault {
                 Some(Fault::LoseRequest) => Err("injected fault: the request was lost".into()),
                 Some(Fault::Hang) => std::future::pending().await,
+                Some(Fault::HangAnswer) => {
+                    answer(router, request).await?;
+                    std::future::pending().await
+                }
                 Some(Fault::Conflict) => Ok(refusal(StatusCode::CONFLICT, &conflict())),
                 Some(Fault::Expire) => Ok(refusal(
                     StatusCode::OK,
