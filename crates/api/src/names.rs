@@ -65,6 +65,8 @@ pub mod annotation {
     pub const LOCAL_PORT: &str = "superedge.io/local-port";
     /// On SuperEdge's site definitions: stored objects have been migrated (value [`super::YES`]).
     pub const MIGRATION_DONE: &str = "site.superedge.io/migration-done";
+    /// On our definitions: the [`crate::SCHEMA_VERSION`] they were written with.
+    pub const SCHEMA_VERSION: &str = "edgegrid.io/schema-version";
     /// On a NodeUnit: remove the unit's own k3s (value [`super::YES`]).
     pub const CLEAR_CLUSTER: &str = "site.superedge.io/clear-cluster";
 }

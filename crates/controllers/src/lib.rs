@@ -19,6 +19,7 @@ pub mod cache;
 pub mod children;
 pub mod context;
 pub mod controller;
+pub mod definitions;
 pub mod departures;
 pub mod execute;
 pub mod metrics;

@@ -9,6 +9,7 @@
 //! that already is as wanted gives an empty plan; a plan may be stopped after any step, and the
 //! next one still converges.
 
+pub mod definitions;
 pub mod notice;
 pub mod observed;
 pub mod ownership;
