@@ -193,6 +193,10 @@ pub mod kins {
 
 /// Value of the labels and annotations that are simply set.
 pub const YES: &str = "yes";
+/// The controller's Deployment, service account, roles and lease.
+pub const CONTROLLER: &str = "edgegrid-controller";
+/// Namespace of what edgegrid itself runs, unless configured otherwise.
+pub const SYSTEM_NAMESPACE: &str = "edgegrid-system";
 /// Name of the template that means `spec.template`.
 pub const DEFAULT_TEMPLATE: &str = "default";
 /// The unit that holds every node, made by the controller.

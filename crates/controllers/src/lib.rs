@@ -25,6 +25,7 @@ pub mod execute;
 pub mod metrics;
 pub mod notify;
 pub mod queue;
+pub mod rbac;
 mod reactions;
 mod watches;
 pub mod writes;
