@@ -9,10 +9,24 @@
 //! that already is as wanted gives an empty plan; a plan may be stopped after any step, and the
 //! next one still converges.
 
+pub mod claims;
+pub mod conditions;
+pub mod departure;
+pub mod failure;
+pub mod grid;
+pub mod judge;
 pub mod notice;
 pub mod observed;
 pub mod ownership;
+pub mod rollout;
+pub mod service_grid;
 pub mod step;
+pub mod takeover;
+pub mod templates;
+pub mod topology_keys;
+pub mod units;
+pub mod workload;
+pub mod workload_grid;
 
 pub use notice::{Level, Notice};
 pub use observed::{Child, SiteNode};
