@@ -60,7 +60,7 @@ pub enum Hold {
 /// Decides which of the `outdated` units are changed now.
 pub fn wave(
     rollout: &Rollout,
-    outdated: BTreeSet<String>,
+    outdated: &BTreeSet<String>,
     in_flight: Vec<InFlight>,
     now: Timestamp,
 ) -> Wave {
@@ -193,7 +193,7 @@ mod tests {
             (Some(2), vec![flying("x", 5), flying("y", 5)], units(&[])),
             (Some(0), vec![], units(&["a"])),
         ] {
-            let wave = wave(&rollout(max, false), outdated(), in_flight, NOW);
+            let wave = wave(&rollout(max, false), &outdated(), in_flight, NOW);
             assert_eq!(wave.go, go, "{max:?}");
             assert_eq!(wave.go.len() + wave.waiting.len(), 4);
         }
@@ -201,14 +201,14 @@ mod tests {
 
     #[test]
     fn a_pause_keeps_all_units_as_they_are() {
-        let wave = wave(&rollout(None, true), units(&["a"]), vec![], NOW);
+        let wave = wave(&rollout(None, true), &units(&["a"]), vec![], NOW);
         assert_eq!((wave.go, wave.hold), (units(&[]), Some(Hold::Paused)));
     }
 
     #[test]
     fn a_unit_that_is_late_stops_the_wave() {
         let in_flight = vec![flying("x", 0)];
-        let wave = wave(&rollout(Some(3), false), units(&["a"]), in_flight, NOW);
+        let wave = wave(&rollout(Some(3), false), &units(&["a"]), in_flight, NOW);
         assert_eq!(wave.go, units(&[]));
         assert_eq!(wave.hold, Some(Hold::Stopped(units(&["x"]))));
     }
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn the_next_deadline_is_when_to_look_again() {
         let in_flight = vec![flying("x", 30), flying("y", 10), flying("z", -1)];
-        let wave = wave(&rollout(Some(9), false), units(&[]), in_flight, NOW);
+        let wave = wave(&rollout(Some(9), false), &units(&[]), in_flight, NOW);
         assert_eq!(wave.next_deadline, flying("y", 10).deadline);
         assert_eq!(wave.hold, None);
     }

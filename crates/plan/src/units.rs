@@ -36,22 +36,16 @@ pub fn object_name(workload: Workload, grid: &str, unit: &str) -> String {
     if is_object_name(workload, &plain) {
         return plain;
     }
-    let keeps_dots = workload.may_have_dots();
+    // Dots as well: the parts between them have rules of their own.
     let readable: String = plain
         .to_lowercase()
         .chars()
         .map(|c| match c {
             'a'..='z' | '0'..='9' | '-' => c,
-            '.' if keeps_dots => c,
             _ => '-',
         })
         .collect();
-    let readable = readable.replace(".-", "--").replace("-.", "--");
-    hashed(
-        &readable.replace("..", "--"),
-        &format!("{grid}\n{unit}"),
-        workload.name_max(),
-    )
+    hashed(&readable, &format!("{grid}\n{unit}"), workload.name_max())
 }
 
 /// A text as a label value: itself if it is legal, else something readable that ends in its hash.

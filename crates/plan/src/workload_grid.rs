@@ -189,7 +189,7 @@ fn conclude(
             deadline: verdict.unit.deadline.filter(|_| verdict.unit.is_current),
         })
         .collect();
-    decision.wave = rollout::wave(&grid.rollout, outdated, in_flight, now);
+    decision.wave = rollout::wave(&grid.rollout, &outdated, in_flight, now);
     for (unit, verdict) in &mut verdicts {
         verdict.unit.leaving = leaving.get(unit).cloned();
         if decision.wave.waiting.contains(unit) {
