@@ -15,11 +15,15 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::claims::{Owner, Whose};
+use crate::failure::Failure;
 use crate::grid::Grid;
 use crate::observed::Child;
 use crate::step::{Apply, Claim, Manager, Plan, Step};
 use crate::units::{label_value, object_name, unit_of};
 use crate::workload_grid::{World, recheck_at};
+
+/// What a failed removal tried, in [`crate::failure::Failure::of`].
+pub const REMOVAL: &str = "removal";
 
 /// A unit without nodes, whose workload is kept for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,12 +69,15 @@ pub(crate) fn departures(
             continue;
         }
         let unit = unit_of(grid.name(), &child.metadata).unwrap_or_else(|| name.clone());
+        let failure = world.failures.get(&unit);
+        let rests = failure.is_some_and(|failure| failure.holds_back(REMOVAL, now));
         let mark = |moment: Option<Timestamp>| mark(grid, name, uid, moment);
         match fate(grid, key, world, child, now) {
             Fate::Wanted if child.annotation(annotation::UNIT_GONE_SINCE).is_some() => {
                 plan.push(unit, mark(None));
             }
             Fate::Wanted => {}
+            Fate::Unwanted if rests => recheck_after_failure(plan, failure, now),
             Fate::Unwanted => plan.push(
                 unit,
                 Step::Delete {
@@ -119,6 +126,12 @@ fn fate(grid: &Grid, key: &str, world: &World<'_>, child: &Child, now: Timestamp
         return Fate::Unwanted;
     }
     Fate::Kept(unit, Leaving { since, until })
+}
+
+fn recheck_after_failure(plan: &mut Plan, failure: Option<&Failure>, now: Timestamp) {
+    if let Some(left) = failure.and_then(|failure| failure.remaining(now)) {
+        plan.recheck_after(left);
+    }
 }
 
 fn gone_since(child: &Child) -> Option<Timestamp> {

@@ -15,8 +15,8 @@ use std::time::Duration;
 use edgegrid_api::names::reason;
 use jiff::Timestamp;
 
-use crate::departure::{self, Leaving};
-use crate::failure::{Failures, Trouble};
+use crate::departure::{self, Leaving, REMOVAL};
+use crate::failure::{Failure, Failures, Trouble};
 use crate::grid::Grid;
 use crate::judge::{Judge, Judged, Verdict};
 use crate::notice::Notice;
@@ -111,6 +111,18 @@ pub enum State {
     Retrying,
     /// Nothing can be written.
     Held(Trouble),
+}
+
+impl Decision {
+    /// Whether an earlier failure still says something: its unit is tried now or later. What
+    /// was mended by others or is gone is forgotten.
+    pub fn still_fails(&self, unit: &str, failure: &Failure, now: Timestamp) -> bool {
+        match self.units.get(unit) {
+            _ if self.plan.units.contains_key(unit) => true,
+            Some(unit) => unit.state == State::Retrying,
+            None => failure.holds_back(REMOVAL, now),
+        }
+    }
 }
 
 /// Decides what a grid's workloads should become.
