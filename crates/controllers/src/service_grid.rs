@@ -173,7 +173,10 @@ impl Shared {
         world.foreign.clone_from(&looked.seen.foreign);
         world.looked = true;
         let decision = decide(grid, &world, now);
-        memory.looked(looked.seen.foreign);
+        let wanted = names::service(&name);
+        let mut foreign = looked.seen.foreign;
+        foreign.retain(|name, _| *name == wanted);
+        memory.looked(foreign);
         Ok(decision)
     }
 

@@ -249,11 +249,12 @@ impl Shared {
         let unknown = first
             .units
             .values()
-            .filter(|unit| unit.state == State::Unknown)
-            .map(|unit| grid.child(&unit.name))
-            .collect();
+            .filter(|unit| unit.state == State::Unknown);
+        let unknown: BTreeSet<&str> = unknown.map(|unit| unit.name.as_str()).collect();
         let own: Key = (grid.namespace().to_owned(), grid.name().to_owned());
-        let (reserved, refused) = self.reservations.reserve(&own, unknown);
+        let (reserved, refused) = self
+            .reservations
+            .reserve(&own, unknown.iter().map(|name| grid.child(name)).collect());
         let selector = grid.selector_value();
         let owner = Owner {
             uid: grid.uid(),
@@ -276,7 +277,10 @@ impl Shared {
         gathered
             .pending
             .extend(refused.iter().map(|id| id.name.clone()));
-        memory.looked(looked.seen.foreign.clone());
+        // Of what the caches show they tell more, and sooner.
+        let mut foreign = looked.seen.foreign.clone();
+        foreign.retain(|name, _| unknown.contains(name.as_str()));
+        memory.looked(foreign);
         let world = self.world(&gathered, memory, (true, looked.seen.foreign));
         let mut decision = decide(grid, &world, now);
         if !refused.is_empty() {

@@ -8,5 +8,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod claims;
+mod drift;
 mod stage;
 mod walk_through;
