@@ -21,13 +21,20 @@ pub mod context;
 pub mod controller;
 pub mod definitions;
 pub mod departures;
+mod deployment_grid;
 pub mod execute;
+mod grid_memory;
+pub mod look;
 pub mod metrics;
 pub mod notify;
 pub mod queue;
 pub mod rbac;
 mod reactions;
+pub mod reservations;
+mod service_grid;
+mod stateful_set_grid;
 mod watches;
+mod workload_grid;
 pub mod writes;
 
 pub use context::{Caches, Clock, Config, Context, Queues};
@@ -90,7 +97,10 @@ pub async fn run(setup: Setup, ready: impl FnOnce(), shutdown: impl Future<Outpu
 
 /// All controllers side by side; each ends when its queue is closed.
 async fn controllers(context: &Context) {
-    let running: [BoxFuture<'_, ()>; 0] = [];
-    let _ = context;
+    let running: [BoxFuture<'_, ()>; 3] = [
+        Box::pin(deployment_grid::run(context)),
+        Box::pin(stateful_set_grid::run(context)),
+        Box::pin(service_grid::run(context)),
+    ];
     join_all(running).await;
 }

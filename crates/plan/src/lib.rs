@@ -10,10 +10,27 @@
 //! next one still converges.
 
 pub mod definitions;
+pub mod claims;
+pub mod conditions;
+pub mod departure;
+pub mod failure;
+pub mod grid;
+pub mod grid_status;
+pub mod judge;
 pub mod notice;
 pub mod observed;
 pub mod ownership;
+pub mod report;
+pub mod rollout;
+pub mod service_grid;
+pub mod service_status;
 pub mod step;
+pub mod takeover;
+pub mod templates;
+pub mod topology_keys;
+pub mod units;
+pub mod workload;
+pub mod workload_grid;
 
 pub use notice::{Level, Notice};
 pub use observed::{Child, SiteNode};

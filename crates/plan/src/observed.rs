@@ -176,6 +176,12 @@ impl Child {
         applied_by(&self.metadata, manager)
     }
 
+    /// An annotation's value.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        annotations.get(key).map(String::as_str)
+    }
+
     /// A condition of its status.
     pub fn condition(&self, type_: &str) -> Option<Condition> {
         let conditions = self.status.get("conditions")?.as_array()?;
@@ -235,17 +241,32 @@ fn is_apply(entry: &ManagedFieldsEntry, manager: &str) -> bool {
         && entry.subresource.as_deref().unwrap_or_default().is_empty()
 }
 
-/// Keeps of `managedFields` only the entries of our managers and of SuperEdge's.
+/// Keeps of `managedFields` only the entries of our managers and of SuperEdge's. As long as
+/// SuperEdge has any, the others leave empty ones behind: a patch that takes an entry out of the list
+/// needs its place.
 pub fn reduce(metadata: &mut ObjectMeta) {
     let Some(entries) = &mut metadata.managed_fields else {
         return;
     };
-    entries.retain(|entry| {
+    let is_of = |entry: &ManagedFieldsEntry, names: &[&str]| {
         entry
             .manager
             .as_deref()
-            .is_some_and(|name| manager::OURS.contains(&name) || manager::SUPEREDGE.contains(&name))
-    });
+            .is_some_and(|name| names.contains(&name))
+    };
+    let is_kept = |entry: &ManagedFieldsEntry| {
+        is_of(entry, &manager::OURS) || is_of(entry, &manager::SUPEREDGE)
+    };
+    if entries
+        .iter()
+        .any(|entry| is_of(entry, &manager::SUPEREDGE))
+    {
+        for other in entries.iter_mut().filter(|entry| !is_kept(entry)) {
+            *other = ManagedFieldsEntry::default();
+        }
+        return;
+    }
+    entries.retain(is_kept);
     entries.shrink_to_fit();
     if entries.is_empty() {
         metadata.managed_fields = None;
