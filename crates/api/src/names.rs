@@ -67,6 +67,10 @@ pub mod annotation {
     pub const MIGRATION_DONE: &str = "site.superedge.io/migration-done";
     /// On a NodeUnit: remove the unit's own k3s (value [`super::YES`]).
     pub const CLEAR_CLUSTER: &str = "site.superedge.io/clear-cluster";
+    /// On a Node: JSON list of the taints that we put there, and only those.
+    pub const TAINTS: &str = "edgegrid.io/taints";
+    /// On NodeUnit's definition: [`super::UNIT_NODE_ALL`] has been made once (value [`super::YES`]).
+    pub const DEFAULT_UNIT_MADE: &str = "edgegrid.io/default-unit-made";
 }
 
 /// Field managers, as `managedFields` names them.
@@ -77,8 +81,10 @@ pub mod manager {
     pub const REPLICAS: &str = "edgegrid-replicas";
     /// Ours.
     pub const OURS: [&str; 2] = [EDGEGRID, REPLICAS];
+    /// SuperEdge's controller of NodeUnits and NodeGroups.
+    pub const SITE_MANAGER: &str = "site-manager";
     /// SuperEdge's: what they own passes to us when we take an object over.
-    pub const SUPEREDGE: [&str; 2] = ["application-grid-controller", "site-manager"];
+    pub const SUPEREDGE: [&str; 2] = ["application-grid-controller", SITE_MANAGER];
 }
 
 /// Finalizers.
@@ -99,6 +105,14 @@ pub mod condition {
     pub const PROGRESSING: &str = "Progressing";
     /// At least one unit cannot be brought there.
     pub const DEGRADED: &str = "Degraded";
+    /// A unit does not get its way on a node, because an older one wants something else there.
+    pub const CONFLICT: &str = "Conflict";
+    /// A unit names nodes that do not exist.
+    pub const NODES_MISSING: &str = "NodesMissing";
+    /// A group names units that do not exist.
+    pub const UNITS_MISSING: &str = "UnitsMissing";
+    /// Part of the spec means nothing to Kubernetes and is left out.
+    pub const INVALID: &str = "Invalid";
 }
 
 /// Reasons of events and conditions.
@@ -119,6 +133,22 @@ pub mod reason {
     pub const UPDATE_ERROR: &str = "UpdateError";
     /// An object the grid no longer needs could not be deleted.
     pub const DELETE_ERROR: &str = "DeleteError";
+    /// Nothing is wrong.
+    pub const AS_WANTED: &str = "AsWanted";
+    /// Every node of the unit is ready.
+    pub const NODES_READY: &str = "NodesReady";
+    /// Some nodes of the unit are not ready.
+    pub const NODES_NOT_READY: &str = "NodesNotReady";
+    /// The unit has no nodes.
+    pub const NO_NODES: &str = "NoNodes";
+    /// Every unit that the group names is there.
+    pub const UNITS_FOUND: &str = "UnitsFound";
+    /// The group has no units.
+    pub const NO_UNITS: &str = "NoUnits";
+    /// Nodes could not be written.
+    pub const NODES_NOT_WRITTEN: &str = "NodesNotWritten";
+    /// SuperEdge's controllers still write what we manage, so we do not.
+    pub const SUPEREDGE_RUNNING: &str = "SuperEdgeRunning";
 }
 
 /// Components that events name as their source.

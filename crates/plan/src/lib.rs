@@ -9,9 +9,12 @@
 //! that already is as wanted gives an empty plan; a plan may be stopped after any step, and the
 //! next one still converges.
 
+pub mod inheritance;
+pub mod legal;
 pub mod notice;
 pub mod observed;
 pub mod ownership;
+pub mod selection;
 pub mod step;
 
 pub use notice::{Level, Notice};
