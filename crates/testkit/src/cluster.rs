@@ -53,7 +53,7 @@ pub struct Cluster {
 /// What is behind a cluster.
 enum Backend {
     Upstream(Box<Real>),
-    Embedded { faults: Faults },
+    Embedded { server: ApiServer, faults: Faults },
 }
 
 /// Programs of others.
@@ -175,8 +175,36 @@ impl Cluster {
     /// Faults to come between clients and an embedded server.
     pub fn faults(&self) -> Result<&Faults> {
         match &self.backend {
-            Backend::Embedded { faults } => Ok(faults),
+            Backend::Embedded { faults, .. } => Ok(faults),
             Backend::Upstream(_) => bail!("only an embedded cluster has faults on demand"),
+        }
+    }
+
+    /// A client of an embedded server over a link of its own, so that faults and records concern
+    /// the part under test and not the test's own requests.
+    pub fn link(&self) -> Result<(Client, Faults)> {
+        match &self.backend {
+            Backend::Embedded { server, .. } => {
+                let faults = Faults::default();
+                Ok((linked(server, &faults), faults))
+            }
+            Backend::Upstream(_) => bail!("only an embedded cluster has faults on demand"),
+        }
+    }
+
+    /// The time of day in this cluster: an embedded one's moves with tokio's clock.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.clock()()
+    }
+
+    /// The clock behind [`Cluster::now`], for a part under test.
+    pub fn clock(&self) -> Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> {
+        match &self.backend {
+            Backend::Embedded { server, .. } => {
+                let clock = server.clock();
+                Arc::new(move || clock.now())
+            }
+            Backend::Upstream(_) => Arc::new(jiff::Timestamp::now),
         }
     }
 
@@ -343,17 +371,22 @@ impl Embedded {
     fn start(&self) -> Cluster {
         let server = ApiServer::builder().seed(self.seed).time(EPOCH).build();
         let faults = Faults::default();
-        let link = Faulty {
-            router: server.router(),
-            faults: faults.clone(),
-        };
-        let client = Client::new(link, "default");
+        let client = linked(&server, &faults);
         Cluster {
             kubelet: Kubelet::start(client.clone(), Arc::new(SimulatedPods::default())),
             client,
-            backend: Backend::Embedded { faults },
+            backend: Backend::Embedded { server, faults },
         }
     }
+}
+
+/// A client of the embedded server, over a link that goes wrong as told.
+fn linked(server: &ApiServer, faults: &Faults) -> Client {
+    let link = Faulty {
+        router: server.router(),
+        faults: faults.clone(),
+    };
+    Client::new(link, "default")
 }
 
 impl IntoFuture for Embedded {

@@ -46,6 +46,24 @@ pub enum Fault {
 #[derive(Clone, Default)]
 pub struct Faults {
     rules: Arc<Mutex<Vec<Rule>>>,
+    records: Arc<Mutex<Vec<Record>>>,
+}
+
+/// Requests that passed the link since somebody last took them, as `METHOD path`.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded(Arc<Mutex<Vec<String>>>);
+
+impl Recorded {
+    /// The requests since the last call.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Which requests to note, and where.
+struct Record {
+    matches: Box<Choice>,
+    recorded: Recorded,
 }
 
 struct Rule {
@@ -80,6 +98,33 @@ impl Faults {
             fault,
             matches,
         });
+    }
+
+    /// Records from now on the requests that match method and path (with its query), those that
+    /// go wrong too.
+    pub fn record(&self, matches: impl Fn(&str, &str) -> bool + Send + 'static) -> Recorded {
+        let recorded = Recorded::default();
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        records.push(Record {
+            matches: Box::new(matches),
+            recorded: recorded.clone(),
+        });
+        recorded
+    }
+
+    fn note(&self, method: &str, path: &str) {
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        for record in records
+            .iter()
+            .filter(|record| (record.matches)(method, path))
+        {
+            let mut requests = record
+                .recorded
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            requests.push(format!("{method} {path}"));
+        }
     }
 
     /// How many have not happened yet.
@@ -130,6 +175,7 @@ impl Service<Request<kube::client::Body>> for Faulty {
             .uri()
             .path_and_query()
             .map_or("", |path| path.as_str());
+        self.faults.note(request.method().as_str(), path);
         let fault = self.faults.take(request.method().as_str(), path);
         let router = self.router.clone();
         async move {
