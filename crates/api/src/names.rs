@@ -145,6 +145,8 @@ pub mod reason {
     pub const UNITS_FOUND: &str = "UnitsFound";
     /// The group has no units.
     pub const NO_UNITS: &str = "NoUnits";
+    /// An older unit wants something else on a node.
+    pub const CONFLICT: &str = "Conflict";
     /// Nodes could not be written.
     pub const NODES_NOT_WRITTEN: &str = "NodesNotWritten";
     /// SuperEdge's controllers still write what we manage, so we do not.

@@ -53,9 +53,7 @@ fn is_dns_name(name: &str) -> bool {
             let bytes = label.as_bytes();
             is_end(bytes.first())
                 && is_end(bytes.last())
-                && bytes
-                    .iter()
-                    .all(|byte| is_end(Some(byte)) || *byte == b'-')
+                && bytes.iter().all(|byte| is_end(Some(byte)) || *byte == b'-')
         })
 }
 
@@ -70,7 +68,9 @@ mod tests {
             assert!(is_label_key(fine), "{fine}");
         }
         let too_long = "a".repeat(64);
-        for bad in ["", "-a", "a-", "a b", "/a", "a/", "A.io/x", "a/b/c", &too_long] {
+        for bad in [
+            "", "-a", "a-", "a b", "/a", "a/", "A.io/x", "a/b/c", &too_long,
+        ] {
             assert!(!is_label_key(bad), "{bad}");
         }
     }

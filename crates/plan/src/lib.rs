@@ -9,13 +9,22 @@
 //! that already is as wanted gives an empty plan; a plan may be stopped after any step, and the
 //! next one still converges.
 
+pub mod auto_find;
+pub mod condition;
+pub mod default_unit;
 pub mod inheritance;
 pub mod legal;
+pub mod node;
+pub mod node_group;
+pub mod node_unit;
 pub mod notice;
 pub mod observed;
 pub mod ownership;
 pub mod selection;
+pub mod site;
 pub mod step;
+pub mod taints;
+pub mod wish;
 
 pub use notice::{Level, Notice};
 pub use observed::{Child, SiteNode};

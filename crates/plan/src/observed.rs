@@ -250,7 +250,10 @@ pub fn reduce(metadata: &mut ObjectMeta) {
     let is_read = |entry: &ManagedFieldsEntry| {
         is_of(entry, &manager::OURS) || is_of(entry, &manager::SUPEREDGE)
     };
-    if entries.iter().any(|entry| is_of(entry, &manager::SUPEREDGE)) {
+    if entries
+        .iter()
+        .any(|entry| is_of(entry, &manager::SUPEREDGE))
+    {
         let last = entries.iter().rposition(is_read);
         entries.truncate(last.map_or(0, |last| last + 1));
         let unread = entries.iter_mut().filter(|entry| !is_read(entry));

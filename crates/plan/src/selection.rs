@@ -36,7 +36,11 @@ pub fn picks(
     is_own: impl Fn(&str, &str) -> bool,
 ) -> bool {
     let labels = object.labels.as_ref();
-    let label = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
+    let label = |key: &str| {
+        labels
+            .and_then(|labels| labels.get(key))
+            .map(String::as_str)
+    };
     !is_empty(selector)
         && has_all(labels, &selector.match_labels)
         && has_all(object.annotations.as_ref(), &selector.annotations)
@@ -87,10 +91,7 @@ impl Requirement<'_> {
     }
 }
 
-fn has_all(
-    present: Option<&BTreeMap<String, String>>,
-    asked: &BTreeMap<String, String>,
-) -> bool {
+fn has_all(present: Option<&BTreeMap<String, String>>, asked: &BTreeMap<String, String>) -> bool {
     asked
         .iter()
         .all(|(key, value)| present.and_then(|present| present.get(key)) == Some(value))
@@ -110,7 +111,10 @@ mod tests {
 
     #[test]
     fn an_empty_selector_picks_nobody() {
-        for empty in [json!({}), json!({ "matchLabels": {}, "matchExpressions": [] })] {
+        for empty in [
+            json!({}),
+            json!({ "matchLabels": {}, "matchExpressions": [] }),
+        ] {
             assert!(!selects(empty, json!({ "labels": { "a": "1" } })));
         }
     }
@@ -124,7 +128,10 @@ mod tests {
             (json!({ "matchLabels": { "a": "1", "b": "1" } }), false),
             (json!({ "annotations": { "n": "x" } }), true),
             (json!({ "annotations": { "n": "y" } }), false),
-            (json!({ "matchLabels": { "a": "1" }, "annotations": { "m": "x" } }), false),
+            (
+                json!({ "matchLabels": { "a": "1" }, "annotations": { "m": "x" } }),
+                false,
+            ),
             (expression("a", "In", &["1", "2"]), true),
             (expression("a", "In", &["2"]), false),
             (expression("c", "In", &["2"]), false),
@@ -137,7 +144,11 @@ mod tests {
             (expression("c", "DoesNotExist", &[]), true),
         ];
         for (selector, expected) in table {
-            assert_eq!(selects(selector.clone(), object.clone()), expected, "{selector}");
+            assert_eq!(
+                selects(selector.clone(), object.clone()),
+                expected,
+                "{selector}"
+            );
         }
     }
 
@@ -145,7 +156,10 @@ mod tests {
     fn a_requirement_without_meaning_picks_nobody_and_is_complained_about() {
         for (operator, values) in [("In", vec![]), ("Exists", vec!["x"]), ("Gt", vec!["1"])] {
             let selector = json!({ "matchExpressions": [{ "key": "a", "operator": operator, "values": values }] });
-            assert!(!selects(selector.clone(), json!({ "labels": { "a": "1" } })));
+            assert!(!selects(
+                selector.clone(),
+                json!({ "labels": { "a": "1" } })
+            ));
             let selector: Selector = serde_json::from_value(selector).unwrap();
             assert_eq!(complaints(&selector).len(), 1, "{operator}");
         }
@@ -154,12 +168,17 @@ mod tests {
     #[test]
     fn what_the_asker_wrote_itself_keeps_nobody_out() {
         let object = json!({ "labels": { "own": "1", "other": "1" } });
-        let without = |key: &str| json!({ "matchExpressions": [{ "key": key, "operator": "DoesNotExist" }] });
+        let without =
+            |key: &str| json!({ "matchExpressions": [{ "key": key, "operator": "DoesNotExist" }] });
         assert!(selects(without("own"), object.clone()));
         assert!(!selects(without("other"), object.clone()));
-        let not_in = json!({ "matchExpressions": [{ "key": "own", "operator": "NotIn", "values": ["1"] }] });
+        let not_in =
+            json!({ "matchExpressions": [{ "key": "own", "operator": "NotIn", "values": ["1"] }] });
         assert!(selects(not_in, object.clone()));
         let exists = json!({ "matchExpressions": [{ "key": "own", "operator": "Exists" }] });
-        assert!(selects(exists, object), "only what must not be there is passed over");
+        assert!(
+            selects(exists, object),
+            "only what must not be there is passed over"
+        );
     }
 }
