@@ -12,19 +12,25 @@
 use std::future::Future;
 
 use edgegrid_runtime::executor::Executor;
-use futures::future::{BoxFuture, Either, join_all, select};
+use futures::future::{BoxFuture, Either, FutureExt, join_all, select};
 use kube::Client;
 
 pub mod cache;
 pub mod children;
 pub mod context;
 pub mod controller;
+pub mod default_unit;
 pub mod departures;
 pub mod execute;
 pub mod metrics;
+pub mod node;
+pub mod node_group;
+pub mod node_unit;
 pub mod notify;
 pub mod queue;
 mod reactions;
+mod site_reactions;
+pub mod sites;
 mod watches;
 pub mod writes;
 
@@ -32,6 +38,7 @@ pub use context::{Caches, Clock, Config, Context, Queues};
 pub use metrics::Metrics;
 
 use execute::Execution;
+use sites::{NodeFailures, SiteView};
 use writes::Writes;
 
 /// What the controllers need to run.
@@ -58,6 +65,8 @@ pub async fn run(setup: Setup, ready: impl FnOnce(), shutdown: impl Future<Outpu
         client: setup.client,
         config: setup.config,
         caches,
+        sites: SiteView::default(),
+        node_failures: NodeFailures::default(),
         queues: Queues::default(),
         execution: Execution {
             executor: setup.executor,
@@ -88,7 +97,11 @@ pub async fn run(setup: Setup, ready: impl FnOnce(), shutdown: impl Future<Outpu
 
 /// All controllers side by side; each ends when its queue is closed.
 async fn controllers(context: &Context) {
-    let running: [BoxFuture<'_, ()>; 0] = [];
-    let _ = context;
+    let running: Vec<BoxFuture<'_, ()>> = vec![
+        node::run(context).boxed(),
+        node_unit::run(context).boxed(),
+        node_group::run(context).boxed(),
+        default_unit::run(context).boxed(),
+    ];
     join_all(running).await;
 }

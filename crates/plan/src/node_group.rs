@@ -149,7 +149,7 @@ pub fn status_body(status: &NodeGroupStatus) -> Value {
 }
 
 /// Whether a unit still shows a group because of us. One that goes takes it along.
-fn shows(unit: &NodeUnit, group: &str) -> bool {
+pub fn shows(unit: &NodeUnit, group: &str) -> bool {
     let metadata = &unit.metadata;
     let labels = metadata.labels.as_ref();
     let set_node = unit.spec.set_node.as_ref().map(|own| &own.labels);

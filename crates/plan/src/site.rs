@@ -115,7 +115,8 @@ impl Sites {
 }
 
 impl Site {
-    fn new(unit: &Arc<NodeUnit>, groups: &[Arc<NodeGroup>]) -> Self {
+    /// Looks at one unit and the groups that claim it.
+    pub fn new(unit: &Arc<NodeUnit>, groups: &[Arc<NodeGroup>]) -> Self {
         let name = unit.metadata.name.clone().unwrap_or_default();
         let claiming: Vec<&NodeGroup> = groups
             .iter()

@@ -28,7 +28,7 @@ pub(crate) fn name_of(kind: Kind, name: &str) -> Name {
 }
 
 impl Model {
-    pub(crate) fn node(&mut self, name: &str, labels: Value) {
+    pub(crate) fn node(&mut self, name: &str, labels: &Value) {
         let body = json!({ "metadata": { "labels": labels }, "spec": {} });
         self.objects
             .create(&Name::node(name), &body, "kubelet")
@@ -157,7 +157,9 @@ impl Model {
             if steps.is_empty() {
                 return;
             }
-            steps.iter().for_each(|step| self.make(step));
+            for step in &steps {
+                self.make(step);
+            }
         }
         panic!("still busy: {:#?}", self.steps());
     }

@@ -122,7 +122,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 fn start() -> Model {
     let mut model = Model::default();
     for name in NODES {
-        model.node(name, json!({ "zone": "a", "rack": "r1", "own": name }));
+        model.node(name, &json!({ "zone": "a", "rack": "r1", "own": name }));
     }
     model
 }
@@ -135,7 +135,7 @@ fn happen(model: &mut Model, what: &Happening) {
         Happening::DeleteUnit(name) => drop(model.objects.delete(&name_of(NodeUnit, name), None)),
         Happening::DeleteGroup(name) => drop(model.objects.delete(&name_of(NodeGroup, name), None)),
         Happening::Move(node, zone) => change(model, node, |node| {
-            node["metadata"]["labels"]["zone"] = json!(zone)
+            node["metadata"]["labels"]["zone"] = json!(zone);
         }),
         Happening::NewNode(name) => {
             let body =
@@ -301,7 +301,9 @@ proptest! {
         with.settle();
         let strip = |model: &Model| {
             let mut nodes: Vec<Value> = model.objects.seen().into_values().collect();
-            nodes.iter_mut().for_each(|node| node["metadata"]["uid"] = Value::Null);
+            for node in &mut nodes {
+                node["metadata"]["uid"] = Value::Null;
+            }
             nodes
         };
         prop_assert_eq!(strip(&with), strip(&without));

@@ -11,7 +11,7 @@ const MARK: &str = "nodeunits.superedge.io";
 fn three_nodes() -> Model {
     let mut model = Model::default();
     for (name, zone) in [("a1", "a"), ("a2", "a"), ("b1", "b")] {
-        model.node(name, json!({ "zone": zone }));
+        model.node(name, &json!({ "zone": zone }));
     }
     model
 }
@@ -263,7 +263,7 @@ fn a_unit_may_be_in_two_groups() {
     let mut model = three_nodes();
     model.unit("u", &json!({ "nodes": ["a1"] }));
     model.edit(&name_of(NodeUnit, "u"), |unit| {
-        unit["metadata"]["labels"]["tier"] = json!("1")
+        unit["metadata"]["labels"]["tier"] = json!("1");
     });
     model.group("g", &json!({ "nodeUnits": ["u"] }));
     model.group(

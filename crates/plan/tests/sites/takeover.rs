@@ -16,7 +16,7 @@ const MARK: &str = "nodeunits.superedge.io";
 fn superedge() -> Model {
     let mut model = Model::default();
     for (name, zone) in [("a1", "a"), ("a2", "a"), ("a3", "elsewhere")] {
-        model.node(name, json!({ "zone": zone }));
+        model.node(name, &json!({ "zone": zone }));
         write(&mut model, &Name::node(name), |node| {
             node["metadata"]["labels"]["beijing"] = json!(MARK);
             node["metadata"]["labels"]["location"] = json!("beijing");
@@ -133,7 +133,7 @@ fn labels_of_a_units_own_k3s_are_left_alone() {
 #[test]
 fn a_unit_found_by_superedge_becomes_one_of_ours() {
     let mut model = Model::default();
-    model.node("a1", json!({ "zone": "a" }));
+    model.node("a1", &json!({ "zone": "a" }));
     model.group("g", &json!({ "autoFindNodeKeys": ["zone"] }));
     let body = json!({
         "metadata": {
