@@ -45,6 +45,10 @@ pub use service_grid::{ServiceGrid, ServiceGridSpec, ServiceGridStatus};
 pub use stateful_set_grid::{StatefulSetGrid, StatefulSetGridSpec};
 pub use status::{DeploymentGridStatus, StatefulSetGridStatus};
 
+/// Number of what [`crds`] gives: raised with every change of it, so that a controller upgrades older
+/// definitions and leaves newer ones alone.
+pub const SCHEMA_VERSION: u64 = 1;
+
 /// The definitions of all five kinds, as the API server takes them.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![

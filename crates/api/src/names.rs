@@ -68,6 +68,8 @@ pub mod annotation {
     pub const LOCAL_PORT: &str = "superedge.io/local-port";
     /// On SuperEdge's site definitions: stored objects have been migrated (value [`super::YES`]).
     pub const MIGRATION_DONE: &str = "site.superedge.io/migration-done";
+    /// On our definitions: the [`crate::SCHEMA_VERSION`] they were written with.
+    pub const SCHEMA_VERSION: &str = "edgegrid.io/schema-version";
     /// On what we apply: hash of the applied body, by which we see that we want something else now.
     pub const APPLIED: &str = "edgegrid.io/applied";
     /// On a workload: the grid's name and the unit's true value, as JSON `{"grid": …, "unit": …}`.
@@ -84,6 +86,10 @@ pub mod annotation {
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     /// On a NodeUnit: remove the unit's own k3s (value [`super::YES`]).
     pub const CLEAR_CLUSTER: &str = "site.superedge.io/clear-cluster";
+    /// On a Node: JSON list of the taints that we put there, and only those.
+    pub const TAINTS: &str = "edgegrid.io/taints";
+    /// On NodeUnit's definition: [`super::UNIT_NODE_ALL`] has been made once (value [`super::YES`]).
+    pub const DEFAULT_UNIT_MADE: &str = "edgegrid.io/default-unit-made";
 }
 
 /// Field managers, as `managedFields` names them.
@@ -96,8 +102,10 @@ pub mod manager {
     pub const GRACE: &str = "edgegrid-grace";
     /// Ours.
     pub const OURS: [&str; 3] = [EDGEGRID, REPLICAS, GRACE];
+    /// SuperEdge's controller of NodeUnits and NodeGroups.
+    pub const SITE_MANAGER: &str = "site-manager";
     /// SuperEdge's: what they own passes to us when we take an object over.
-    pub const SUPEREDGE: [&str; 2] = ["application-grid-controller", "site-manager"];
+    pub const SUPEREDGE: [&str; 2] = ["application-grid-controller", SITE_MANAGER];
 }
 
 /// Finalizers.
@@ -130,6 +138,14 @@ pub mod condition {
     pub const STATES_TRUNCATED: &str = "StatesTruncated";
     /// The annotation `topologyKeys` of a ServiceGrid cannot be read.
     pub const TOPOLOGY_KEYS_MALFORMED: &str = "TopologyKeysMalformed";
+    /// A unit does not get its way on a node, because an older one wants something else there.
+    pub const CONFLICT: &str = "Conflict";
+    /// A unit names nodes that do not exist.
+    pub const NODES_MISSING: &str = "NodesMissing";
+    /// A group names units that do not exist.
+    pub const UNITS_MISSING: &str = "UnitsMissing";
+    /// Part of the spec means nothing to Kubernetes and is left out.
+    pub const INVALID: &str = "Invalid";
 }
 
 /// Reasons of events and conditions.
@@ -138,7 +154,7 @@ pub mod reason {
     pub const EMPTY: &str = "Empty";
     /// All is as asked for.
     pub const AS_WANTED: &str = "AsWanted";
-    /// There is no node with the grid's key.
+    /// No node has the grid's key, or no unit is in the group.
     pub const NO_UNITS: &str = "NoUnits";
     /// Workloads were made, changed or removed.
     pub const STAMPED: &str = "Stamped";
@@ -162,7 +178,8 @@ pub mod reason {
     pub const REFUSED: &str = "Refused";
     /// A write had no answer; it is tried again.
     pub const NO_ANSWER: &str = "NoAnswer";
-    /// Somebody else wrote in between; it is tried again.
+    /// Somebody else wrote in between and it is tried again; or an older unit wants something else
+    /// on a node.
     pub const CONFLICT: &str = "Conflict";
     /// SuperEdge's controllers still write to objects that we took over.
     pub const SUPEREDGE_RUNNING: &str = "SuperEdgeRunning";
@@ -184,6 +201,16 @@ pub mod reason {
     pub const UPDATE_ERROR: &str = "UpdateError";
     /// An object the grid no longer needs could not be deleted.
     pub const DELETE_ERROR: &str = "DeleteError";
+    /// Every node of the unit is ready.
+    pub const NODES_READY: &str = "NodesReady";
+    /// Some nodes of the unit are not ready.
+    pub const NODES_NOT_READY: &str = "NodesNotReady";
+    /// The unit has no nodes.
+    pub const NO_NODES: &str = "NoNodes";
+    /// Every unit that the group names is there.
+    pub const UNITS_FOUND: &str = "UnitsFound";
+    /// Nodes could not be written.
+    pub const NODES_NOT_WRITTEN: &str = "NodesNotWritten";
 }
 
 /// Components that events name as their source.
@@ -256,6 +283,10 @@ pub mod kins {
 
 /// Value of the labels and annotations that are simply set.
 pub const YES: &str = "yes";
+/// The controller's Deployment, service account, roles and lease.
+pub const CONTROLLER: &str = "edgegrid-controller";
+/// Namespace of what edgegrid itself runs, unless configured otherwise.
+pub const SYSTEM_NAMESPACE: &str = "edgegrid-system";
 /// Name of the template that means `spec.template`.
 pub const DEFAULT_TEMPLATE: &str = "default";
 /// The unit that holds every node, made by the controller.

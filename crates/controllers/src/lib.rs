@@ -19,17 +19,25 @@ pub mod cache;
 pub mod children;
 pub mod context;
 pub mod controller;
+pub mod default_unit;
+pub mod definitions;
 pub mod departures;
 mod deployment_grid;
 pub mod execute;
 mod grid_memory;
 pub mod look;
 pub mod metrics;
+pub mod node;
+pub mod node_group;
+pub mod node_unit;
 pub mod notify;
 pub mod queue;
+pub mod rbac;
 mod reactions;
 pub mod reservations;
 mod service_grid;
+mod site_reactions;
+pub mod sites;
 mod stateful_set_grid;
 mod watches;
 mod workload_grid;
@@ -39,6 +47,7 @@ pub use context::{Caches, Clock, Config, Context, Queues};
 pub use metrics::Metrics;
 
 use execute::Execution;
+use sites::{NodeFailures, SiteView};
 use writes::Writes;
 
 /// What the controllers need to run.
@@ -65,6 +74,8 @@ pub async fn run(setup: Setup, ready: impl FnOnce(), shutdown: impl Future<Outpu
         client: setup.client,
         config: setup.config,
         caches,
+        sites: SiteView::default(),
+        node_failures: NodeFailures::default(),
         queues: Queues::default(),
         execution: Execution {
             executor: setup.executor,
@@ -95,7 +106,11 @@ pub async fn run(setup: Setup, ready: impl FnOnce(), shutdown: impl Future<Outpu
 
 /// All controllers side by side; each ends when its queue is closed.
 async fn controllers(context: &Context) {
-    let running: [BoxFuture<'_, ()>; 3] = [
+    let running: [BoxFuture<'_, ()>; 7] = [
+        Box::pin(node::run(context)),
+        Box::pin(node_unit::run(context)),
+        Box::pin(node_group::run(context)),
+        Box::pin(default_unit::run(context)),
         Box::pin(deployment_grid::run(context)),
         Box::pin(stateful_set_grid::run(context)),
         Box::pin(service_grid::run(context)),

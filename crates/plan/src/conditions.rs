@@ -1,61 +1,88 @@
-//! Conditions in the status of our kinds, with a time that changes only when the condition does.
+//! Conditions in the status of our kinds.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Most names that a message lists.
-const LISTED: usize = 10;
+/// Most names that a message lists; the rest is counted.
+const NAMES_SHOWN: usize = 10;
 
-/// Builds the conditions of one status from those of the last.
+/// Conditions of a status as they are found, one after the other.
 #[derive(Debug)]
 pub struct Conditions<'a> {
-    /// The conditions of the last status.
-    pub earlier: &'a [Condition],
-    /// Generation of the spec that the conditions are about.
-    pub generation: Option<i64>,
-    /// The time.
-    pub now: Timestamp,
+    before: &'a [Condition],
+    generation: Option<i64>,
+    now: Timestamp,
+    found: Vec<Condition>,
 }
 
-impl Conditions<'_> {
-    /// A condition that is `True` or `False`.
+impl<'a> Conditions<'a> {
+    /// Starts from the conditions of the status that is there.
+    pub fn new(before: &'a [Condition], generation: Option<i64>, now: Timestamp) -> Self {
+        Self {
+            before,
+            generation,
+            now,
+            found: Vec::new(),
+        }
+    }
+
+    /// Whether something is the case, as a condition. Its time is that of the last change from the
+    /// one to the other, so an unchanged world gives an unchanged status.
     pub fn make(
         &self,
         type_: &str,
-        holds: bool,
+        is_so: bool,
         reason: &str,
         message: impl Into<String>,
     ) -> Condition {
-        let status = if holds { "True" } else { "False" };
-        let earlier = self.earlier.iter().find(|earlier| earlier.type_ == type_);
-        let since = earlier
-            .filter(|earlier| earlier.status == status)
-            .map(|earlier| earlier.last_transition_time.clone());
-        let whole_second = Timestamp::from_second(self.now.as_second()).unwrap_or(self.now);
+        let status = if is_so { "True" } else { "False" };
+        let same = |old: &&Condition| old.type_ == type_ && old.status == status;
+        let since = self
+            .before
+            .iter()
+            .find(same)
+            .map(|old| old.last_transition_time.clone());
         Condition {
             type_: type_.into(),
             status: status.into(),
             reason: reason.into(),
             message: message.into(),
+            last_transition_time: since.unwrap_or(Time(whole_second(self.now))),
             observed_generation: self.generation,
-            last_transition_time: since.unwrap_or(Time(whole_second)),
         }
+    }
+
+    /// Says whether something is the case.
+    pub fn say(&mut self, type_: &str, is_so: bool, reason: &str, message: impl Into<String>) {
+        let condition = self.make(type_, is_so, reason, message);
+        self.found.push(condition);
+    }
+
+    /// Says that something is the case, for conditions that are only there while it is.
+    pub fn note(&mut self, type_: &str, reason: &str, message: impl Into<String>) {
+        self.say(type_, true, reason, message);
+    }
+
+    /// All of them, sorted by type.
+    pub fn finish(mut self) -> Vec<Condition> {
+        self.found.sort_by(|one, other| one.type_.cmp(&other.type_));
+        self.found
     }
 }
 
-/// A few names and how many more there are: `a, b and 3 more`.
+/// Names in a row, not too many.
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
-    let shown = names
-        .iter()
-        .take(LISTED)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(", ");
-    match names.len().saturating_sub(LISTED) {
+    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
+}
+
+/// As Kubernetes stores it.
+fn whole_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -63,31 +90,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_keeps_its_time_until_its_status_changes() {
-        let start = Timestamp::constant(1_767_225_600, 5);
-        let later = start + jiff::Span::new().minutes(5);
-        let first = Conditions {
-            earlier: &[],
-            generation: Some(1),
-            now: start,
-        }
-        .make("Ready", true, "A", "all");
-        let earlier = [first.clone()];
-        let next = Conditions {
-            earlier: &earlier,
-            generation: Some(2),
-            now: later,
-        };
-        let same = next.make("Ready", true, "B", "still");
-        let other = next.make("Ready", false, "C", "no");
-        assert_eq!(same.last_transition_time, first.last_transition_time);
-        assert_eq!(other.last_transition_time.0.as_second(), later.as_second());
+    fn the_time_moves_only_when_the_answer_does() {
+        let (early, late) = (Timestamp::constant(10, 5), Timestamp::constant(20, 0));
+        let mut first = Conditions::new(&[], Some(1), early);
+        first.say("Ready", true, "A", "");
+        let first = first.finish();
+        assert_eq!(first[0].last_transition_time.0, Timestamp::constant(10, 0));
+        let mut same = Conditions::new(&first, Some(2), late);
+        same.say("Ready", true, "B", "");
+        assert_eq!(
+            same.finish()[0].last_transition_time.0,
+            Timestamp::constant(10, 0)
+        );
+        let mut other = Conditions::new(&first, Some(2), late);
+        other.say("Ready", false, "B", "");
+        assert_eq!(other.finish()[0].last_transition_time.0, late);
     }
 
     #[test]
-    fn a_message_lists_only_a_few_names() {
+    fn long_lists_are_counted() {
         let names: Vec<String> = (0..12).map(|n| n.to_string()).collect();
-        assert_eq!(listed(["a", "b"]), "a, b");
-        assert!(listed(names.iter().map(String::as_str)).ends_with("9 and 2 more"));
+        let text = listed(names.iter().map(String::as_str));
+        assert_eq!(text, "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more");
     }
 }

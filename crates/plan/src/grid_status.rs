@@ -44,11 +44,7 @@ pub fn status(
     (size, earlier): (usize, &[Condition]),
     now: Timestamp,
 ) -> Status {
-    let make = Conditions {
-        earlier,
-        generation: grid.metadata.generation,
-        now,
-    };
+    let make = Conditions::new(earlier, grid.metadata.generation, now);
     let troubles = troubles(decision, failures, now);
     let ready = decision
         .units

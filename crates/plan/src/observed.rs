@@ -241,32 +241,32 @@ fn is_apply(entry: &ManagedFieldsEntry, manager: &str) -> bool {
         && entry.subresource.as_deref().unwrap_or_default().is_empty()
 }
 
-/// Keeps of `managedFields` only the entries of our managers and of SuperEdge's. As long as
-/// SuperEdge has any, the others leave empty ones behind: a patch that takes an entry out of the list
-/// needs its place.
+/// Keeps of `managedFields` only the entries of our managers and of SuperEdge's.
+///
+/// While SuperEdge has an entry, those of others are blanked instead of dropped: what is its
+/// passes to us by a patch that names entries by their place.
 pub fn reduce(metadata: &mut ObjectMeta) {
     let Some(entries) = &mut metadata.managed_fields else {
         return;
     };
-    let is_of = |entry: &ManagedFieldsEntry, names: &[&str]| {
-        entry
-            .manager
-            .as_deref()
-            .is_some_and(|name| names.contains(&name))
+    let is_of = |entry: &ManagedFieldsEntry, managers: &[&str]| {
+        let name = entry.manager.as_deref();
+        name.is_some_and(|name| managers.contains(&name))
     };
-    let is_kept = |entry: &ManagedFieldsEntry| {
+    let is_read = |entry: &ManagedFieldsEntry| {
         is_of(entry, &manager::OURS) || is_of(entry, &manager::SUPEREDGE)
     };
     if entries
         .iter()
         .any(|entry| is_of(entry, &manager::SUPEREDGE))
     {
-        for other in entries.iter_mut().filter(|entry| !is_kept(entry)) {
-            *other = ManagedFieldsEntry::default();
-        }
-        return;
+        let last = entries.iter().rposition(is_read);
+        entries.truncate(last.map_or(0, |last| last + 1));
+        let unread = entries.iter_mut().filter(|entry| !is_read(entry));
+        unread.for_each(|entry| *entry = ManagedFieldsEntry::default());
+    } else {
+        entries.retain(is_read);
     }
-    entries.retain(is_kept);
     entries.shrink_to_fit();
     if entries.is_empty() {
         metadata.managed_fields = None;

@@ -30,11 +30,8 @@ pub fn status(
     now: Timestamp,
 ) -> ServiceGridStatus {
     let earlier = grid.status.as_ref();
-    let make = Conditions {
-        earlier: earlier.map_or(&[], |status| status.conditions.as_slice()),
-        generation: grid.metadata.generation,
-        now,
-    };
+    let before = earlier.map_or(&[][..], |status| status.conditions.as_slice());
+    let make = Conditions::new(before, grid.metadata.generation, now);
     let trouble = trouble(decision, failure);
     let service = decision.service.as_ref().filter(|_| {
         !matches!(&decision.state, State::Held(trouble) if trouble.reason == reason::NAME_TAKEN)
