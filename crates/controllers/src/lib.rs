@@ -19,22 +19,36 @@ pub mod cache;
 pub mod children;
 pub mod context;
 pub mod controller;
+pub mod default_unit;
 pub mod definitions;
 pub mod departures;
+mod deployment_grid;
 pub mod execute;
+mod grid_memory;
+pub mod look;
 pub mod metrics;
+pub mod node;
+pub mod node_group;
+pub mod node_unit;
 pub mod notify;
 pub mod process;
 pub mod queue;
 pub mod rbac;
 mod reactions;
+pub mod reservations;
+mod service_grid;
+mod site_reactions;
+pub mod sites;
+mod stateful_set_grid;
 mod watches;
+mod workload_grid;
 pub mod writes;
 
 pub use context::{Caches, Clock, Config, Context, Queues};
 pub use metrics::Metrics;
 
 use execute::Execution;
+use sites::{NodeFailures, SiteView};
 use writes::Writes;
 
 /// What the controllers need to run.
@@ -57,6 +71,8 @@ impl Setup {
             client: self.client,
             config: self.config,
             caches,
+            sites: SiteView::default(),
+            node_failures: NodeFailures::default(),
             queues: Queues::default(),
             execution: Execution {
                 executor: self.executor,
@@ -97,7 +113,14 @@ pub async fn run(setup: Setup, ready: impl FnOnce(), shutdown: impl Future<Outpu
 
 /// All controllers side by side; each ends when its queue is closed.
 async fn controllers(context: &Context) {
-    let running: [BoxFuture<'_, ()>; 0] = [];
-    let _ = context;
+    let running: [BoxFuture<'_, ()>; 7] = [
+        Box::pin(node::run(context)),
+        Box::pin(node_unit::run(context)),
+        Box::pin(node_group::run(context)),
+        Box::pin(default_unit::run(context)),
+        Box::pin(deployment_grid::run(context)),
+        Box::pin(stateful_set_grid::run(context)),
+        Box::pin(service_grid::run(context)),
+    ];
     join_all(running).await;
 }

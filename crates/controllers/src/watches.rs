@@ -18,7 +18,7 @@ use crate::children::Children;
 use crate::context::{Caches, Context};
 use crate::departures::Departures;
 use crate::execute::api_resource;
-use crate::reactions;
+use crate::{reactions, site_reactions};
 
 /// Where the watches write.
 pub(crate) struct Writers {
@@ -77,11 +77,17 @@ pub(crate) async fn run(context: &Context, writers: Writers) {
         watch(client, writers.nodes, SiteNode::prune, |change| {
             reactions::node(context, &change);
         }),
-        watch(client, writers.node_units, unmanaged, |change| {
-            reactions::node_unit(context, &change);
-        }),
+        // Whole: what of `setNode` is its author's shows in who holds it.
+        watch(
+            client,
+            writers.node_units,
+            |_| {},
+            |change| {
+                site_reactions::node_unit(context, &change);
+            },
+        ),
         watch(client, writers.node_groups, unmanaged, |change| {
-            reactions::node_group(context, &change);
+            site_reactions::node_group(context, &change);
         }),
         watch(client, writers.deployment_grids, unmanaged, |change| {
             reactions::deployment_grid(context, &change);
