@@ -9,7 +9,7 @@ use edgegrid_testkit::{Cluster, group, unit};
 use serde_json::json;
 
 use crate::harness::snapshot::{self, Snapshot};
-use crate::harness::{Running, settle, start};
+use crate::harness::{Running, start};
 use crate::{delete_group, delete_unit, edit_node, group_of, three_nodes, unit_of};
 
 /// What befalls the n-th write.
@@ -75,11 +75,23 @@ async fn play(trouble: Trouble, nth: usize) -> Result<(Vec<Snapshot>, usize)> {
                 writes = running.faults.record(|method, path| is_write(method, path));
             }
         }
-        settle(&cluster, &running).await?;
+        rest(&running).await?;
         count += writes.take().len();
         states.push(snapshot::take(&cluster).await?);
     }
     Ok((states, count))
+}
+
+/// Until nothing was written for longer than anything waits but after repeated failures.
+async fn rest(running: &Running) -> Result<()> {
+    for _ in 0..40 {
+        running.writes.take();
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        if running.writes.take().is_empty() {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("the controllers never come to rest")
 }
 
 fn is_write(method: &str, path: &str) -> bool {
