@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::auto_find;
-use crate::condition::{Conditions, listed};
+use crate::conditions::{Conditions, listed};
 use crate::inheritance::is_held;
 use crate::observed::{SiteNode, applied_by};
 use crate::ownership;

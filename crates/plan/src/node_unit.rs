@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Map, Value, json};
 
-use crate::condition::{Conditions, listed};
+use crate::conditions::{Conditions, listed};
 use crate::inheritance::{Heir, Inheritance, inheritance};
 use crate::notice::Notice;
 use crate::observed::SiteNode;

@@ -176,6 +176,12 @@ impl Child {
         applied_by(&self.metadata, manager)
     }
 
+    /// An annotation's value.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        annotations.get(key).map(String::as_str)
+    }
+
     /// A condition of its status.
     pub fn condition(&self, type_: &str) -> Option<Condition> {
         let conditions = self.status.get("conditions")?.as_array()?;

@@ -26,9 +26,15 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Says whether something is the case. The time is that of the last change from the one to
-    /// the other, so an unchanged world gives an unchanged status.
-    pub fn say(&mut self, type_: &str, is_so: bool, reason: &str, message: impl Into<String>) {
+    /// Whether something is the case, as a condition. Its time is that of the last change from the
+    /// one to the other, so an unchanged world gives an unchanged status.
+    pub fn make(
+        &self,
+        type_: &str,
+        is_so: bool,
+        reason: &str,
+        message: impl Into<String>,
+    ) -> Condition {
         let status = if is_so { "True" } else { "False" };
         let same = |old: &&Condition| old.type_ == type_ && old.status == status;
         let since = self
@@ -36,14 +42,20 @@ impl<'a> Conditions<'a> {
             .iter()
             .find(same)
             .map(|old| old.last_transition_time.clone());
-        self.found.push(Condition {
+        Condition {
             type_: type_.into(),
             status: status.into(),
             reason: reason.into(),
             message: message.into(),
             last_transition_time: since.unwrap_or(Time(whole_second(self.now))),
             observed_generation: self.generation,
-        });
+        }
+    }
+
+    /// Says whether something is the case.
+    pub fn say(&mut self, type_: &str, is_so: bool, reason: &str, message: impl Into<String>) {
+        let condition = self.make(type_, is_so, reason, message);
+        self.found.push(condition);
     }
 
     /// Says that something is the case, for conditions that are only there while it is.
