@@ -62,7 +62,7 @@ const TURNS: usize = 3;
 async fn play(trouble: Trouble, nth: usize) -> Result<(Vec<Snapshot>, usize)> {
     let cluster = three_nodes().await?;
     let mut running = start(&cluster).await?;
-    let mut writes = running.faults.record(|method, path| is_write(method, path));
+    let mut writes = running.faults.record(is_write);
     inject(&running, trouble, nth);
     let mut states = Vec::new();
     let mut count = 0;
@@ -72,7 +72,7 @@ async fn play(trouble: Trouble, nth: usize) -> Result<(Vec<Snapshot>, usize)> {
             tokio::time::sleep(Duration::from_secs(5)).await;
             if running.faults.pending() == 0 {
                 running = start(&cluster).await?;
-                writes = running.faults.record(|method, path| is_write(method, path));
+                writes = running.faults.record(is_write);
             }
         }
         rest(&running).await?;
