@@ -25,6 +25,8 @@ pub(crate) struct Memory {
     pub(crate) judged: BTreeMap<String, Judged>,
     /// Names of the grid's own objects after the last pass; `None` before the first.
     pub(crate) known: Option<BTreeSet<String>>,
+    /// Uids of objects that we deleted and the caches still show.
+    pub(crate) deleted: BTreeSet<String>,
     /// Names that others have.
     foreign: BTreeMap<String, String>,
     looked: Option<Instant>,

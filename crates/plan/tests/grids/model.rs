@@ -199,7 +199,10 @@ impl Model {
             .iter()
             .filter(|child| is_cached(child) || is_ours(child));
         let children: Vec<Arc<Child>> = children.cloned().map(Arc::new).collect();
-        let names = children.iter().filter_map(|child| child.metadata.name.clone()).collect();
+        let names = children
+            .iter()
+            .filter_map(|child| child.metadata.name.clone())
+            .collect();
         let known = self.known.as_ref().unwrap_or(&self.reported);
         let world = World {
             units: self.units(),
