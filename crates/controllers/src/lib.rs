@@ -24,6 +24,7 @@ pub mod definitions;
 pub mod departures;
 mod deployment_grid;
 pub mod execute;
+mod gather;
 mod grid_memory;
 pub mod look;
 pub mod metrics;

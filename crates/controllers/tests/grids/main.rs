@@ -12,6 +12,7 @@ mod canary;
 mod claims;
 mod departures;
 mod drift;
+mod names;
 mod refusals;
 mod rollouts;
 mod services;
