@@ -187,14 +187,7 @@ pub(crate) fn after_delete_mark(request: &Request<'_>, crd: &Value) {
             target.namespace = live.object["metadata"]["namespace"]
                 .as_str()
                 .map(str::to_owned);
-            let each = Request {
-                server: request.server,
-                served: served.clone(),
-                target,
-                options: request.options.clone(),
-                media_type: String::new(),
-                body: axum::body::Bytes::new(),
-            };
+            let each = request.about(served.clone(), target);
             if let Err(status) = delete::delete_object(&each, &delete::Wish::default()) {
                 tracing::warn!(
                     key = entry.key(),
@@ -257,17 +250,11 @@ fn finish(request: &Request<'_>, name: &str) {
         "finalizers",
         (!left.is_empty()).then(|| json!(left)).as_ref(),
     );
-    let each = Request {
-        server,
-        served: definitions,
-        target: crate::path::Target {
-            name: Some(name.to_owned()),
-            ..request.target.clone()
-        },
-        options: crate::options::Options::default(),
-        media_type: String::new(),
-        body: axum::body::Bytes::new(),
+    let target = crate::path::Target {
+        name: Some(name.to_owned()),
+        ..request.target.clone()
     };
+    let each = request.about(definitions, target);
     let done = if left.is_empty() {
         write::remove(&each, &crd, Expect::Present)
     } else {

@@ -5,12 +5,11 @@
 
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::status::{GroupResource, Status};
-use edgegrid_store::{CommitError, Expect};
+use edgegrid_store::Expect;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::request::Request;
-use crate::update::TRIES;
 use crate::{body, write};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -56,7 +55,7 @@ pub(crate) fn is_finalized(request: &Request<'_>, object: &Value) -> bool {
 /// PUT of `finalize`: takes over `spec.finalizers`, and nothing else.
 pub(crate) fn finalize(request: &Request<'_>) -> Result<Answer, Status> {
     let body = body::object(&request.body, &request.media_type)?.value;
-    for _ in 0..TRIES {
+    request.retried(|| {
         let live = request.live(request.name())?;
         metadata::check_uid(&body, &live.object, &resource())?;
         if !metadata::revision(&body).is_empty() {
@@ -74,11 +73,6 @@ pub(crate) fn finalize(request: &Request<'_>) -> Result<Answer, Status> {
         } else {
             write::put(request, request.name(), &object, expect)
         };
-        match done {
-            Ok(content) => return Ok(Answer::ok(content)),
-            Err(CommitError::Conflict { .. }) => {}
-            Err(error) => return Err(Status::internal(error)),
-        }
-    }
-    Err(Status::modified(&resource(), request.name()))
+        Ok(write::committed(done)?.map(Answer::ok))
+    })
 }

@@ -2,21 +2,20 @@
 
 use edgegrid_machinery::selector::LabelSelector;
 use edgegrid_machinery::status::Status;
-use edgegrid_store::{CommitError, Expect};
+use edgegrid_store::Expect;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Content};
 use crate::delete::{self, Wish};
 use crate::request::{Request, live};
-use crate::update::TRIES;
 use crate::{body, write};
 
 /// POST of `binding`: puts a pod on a node, once.
 pub(crate) fn bind(request: &Request<'_>) -> Result<Answer, Status> {
     let body = body::object(&request.body, &request.media_type)?.value;
     let node = body["target"]["name"].as_str().unwrap_or_default();
-    for _ in 0..TRIES {
+    request.retried(|| {
         let live = request.live(request.name())?;
         let mut pod = live.object.clone();
         let present = pod["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -33,21 +32,10 @@ pub(crate) fn bind(request: &Request<'_>) -> Result<Answer, Status> {
         }
         pod["spec"]["nodeName"] = node.into();
         set_scheduled(&mut pod, &request.server.clock.stamp());
-        match write::put(
-            request,
-            request.name(),
-            &pod,
-            Expect::Revision(live.entry.revision()),
-        ) {
-            Ok(_) => return Ok(success()),
-            Err(CommitError::Conflict { .. }) => {}
-            Err(error) => return Err(Status::internal(error)),
-        }
-    }
-    Err(Status::modified(
-        &request.served.group_resource(),
-        request.name(),
-    ))
+        let expect = Expect::Revision(live.entry.revision());
+        let written = write::committed(write::put(request, request.name(), &pod, expect))?;
+        Ok(written.map(|_| success()))
+    })
 }
 
 fn set_scheduled(pod: &mut Value, now: &str) {
@@ -73,21 +61,7 @@ pub(crate) fn evict(request: &Request<'_>) -> Result<Answer, Status> {
         };
         return Err(Status::too_many_requests(message, 10).with_cause(cause));
     }
-    let options = &body["deleteOptions"];
-    let text = |pointer: &str| {
-        options
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    let wish = Wish {
-        uid: text("/preconditions/uid"),
-        resource_version: text("/preconditions/resourceVersion"),
-        grace: options["gracePeriodSeconds"].as_i64(),
-        policy: None,
-        orphan: None,
-    };
-    delete::delete_object(request, &wish)?;
+    delete::delete_object(request, &Wish::of(&body["deleteOptions"]))?;
     Ok(success())
 }
 

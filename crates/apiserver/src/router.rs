@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, Method, Response};
 use serde_json::json;
 
 use crate::answer::{Answer, json_response};
-use crate::options::Options;
+use crate::options::{Options, Sender};
 use crate::path::{self, Target};
 use crate::request::Request;
 use crate::served::Served;
@@ -55,14 +55,26 @@ async fn answer(
     {
         return read(shared, &target, &served, &query, request.headers()).await;
     }
-    let form = Form::negotiate(header(request.headers(), &ACCEPT))?;
     let (parts, bytes) = request.into_parts();
+    let media_type = body::media_type(&parts.headers);
+    if parts.method == Method::PATCH {
+        patch::check_media_type(&served, &media_type)?;
+    }
+    let form = Form::negotiate(header(&parts.headers, &ACCEPT))?;
+    let body = body::bytes(bytes).await?;
+    let sender = Sender {
+        method: &parts.method,
+        user_agent: header(&parts.headers, &USER_AGENT),
+        applies: parts.method == Method::PATCH && patch::is_apply(&media_type),
+    };
+    // A delete says what it wants in its body or in its query, never in both.
+    let is_in_body = parts.method == Method::DELETE && !body.is_empty();
     let request = Request {
         server: shared,
         served: served.clone(),
-        options: Options::parse(&query, header(&parts.headers, &USER_AGENT))?,
-        media_type: body::media_type(&parts.headers),
-        body: body::bytes(bytes).await?,
+        options: Options::parse(if is_in_body { "" } else { &query }, sender)?,
+        media_type,
+        body,
         target,
     };
     let answer = dispatch(request, &parts.method, &query).await?;
@@ -117,11 +129,15 @@ fn check_scope(target: &Target, served: &Served) -> Result<(), Status> {
     let needs_namespace = served.read.namespaced && target.name.is_some();
     let has_subresource = |name: &String| served.subresources.contains(name);
     let is_known = target.subresource.as_ref().is_none_or(has_subresource);
-    if (in_namespace && !served.read.namespaced) || (needs_namespace && !in_namespace) || !is_known
-    {
-        return Err(Status::unknown_path());
+    let is_misplaced =
+        (in_namespace && !served.read.namespaced) || (needs_namespace && !in_namespace);
+    match (is_misplaced, is_known, &target.name) {
+        (false, true, _) => Ok(()),
+        (false, false, Some(name)) if served.is_custom() => {
+            Err(Status::not_found(&served.group_resource(), name))
+        }
+        _ => Err(Status::unknown_path()),
     }
-    Ok(())
 }
 
 /// Paths that are no resources: health and version.

@@ -4,7 +4,7 @@
 //! verbs ask this type and never which of the two it is.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use edgegrid_listwatch::{Field, Resource, View};
 use edgegrid_machinery::apply::ConvertError;
@@ -18,6 +18,8 @@ use edgegrid_machinery::schema::{Schema, Verdict};
 use edgegrid_machinery::status::{GroupResource, Status};
 use edgegrid_machinery::table::{Shape, Shapes, normal, table, zero};
 use serde_json::Value;
+
+use crate::write::Ownership;
 
 /// What a request must know of a resource.
 #[derive(Debug)]
@@ -57,12 +59,6 @@ pub(crate) struct Custom {
     pub(crate) has_status: bool,
 }
 
-/// A body in the form in which it is stored, and the paths of what was dropped.
-pub(crate) struct Decoded {
-    pub(crate) object: Value,
-    pub(crate) unknown: Vec<String>,
-}
-
 impl Served {
     /// The resource in messages and details: `deployments.apps`.
     pub(crate) fn group_resource(&self) -> GroupResource {
@@ -74,8 +70,8 @@ impl Served {
         GroupResource::new(&*self.read.group, &*self.read.kind)
     }
 
-    /// Drops what the kind does not know.
-    pub(crate) fn decode(&self, mut object: Value) -> Result<Decoded, Status> {
+    /// A body in the form in which it is stored, and the paths of what was dropped.
+    pub(crate) fn decode(&self, mut object: Value) -> Result<(Value, Vec<String>), Status> {
         match &self.behaviour {
             Behaviour::Builtin { shape, .. } => {
                 let normal = normal(&object, *shape).map_err(|error| {
@@ -85,22 +81,22 @@ impl Served {
                         "{kind} in version {version:?} cannot be handled as a {kind}: {error}"
                     ))
                 })?;
-                Ok(Decoded {
-                    object: normal.object,
-                    unknown: normal.unknown,
-                })
+                Ok((normal.object, normal.unknown))
             }
             Behaviour::Custom(custom) => {
                 let unknown = custom.schema.prune(&mut object);
-                Ok(Decoded { object, unknown })
+                Ok((object, unknown))
             }
         }
     }
 
-    pub(crate) fn default(&self, object: &mut Value) {
-        match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.default(object),
-            Behaviour::Custom(custom) => custom.schema.default(object),
+    /// Fills in what was left open. Nulls that may not stay go, unless they were applied: those
+    /// are for the validation to refuse.
+    pub(crate) fn default(&self, object: &mut Value, ownership: Ownership) {
+        match (&self.behaviour, ownership) {
+            (Behaviour::Builtin { kind, .. }, _) => kind.default(object),
+            (Behaviour::Custom(custom), Ownership::Track) => custom.schema.default(object),
+            (Behaviour::Custom(custom), Ownership::Settled) => custom.schema.fill(object),
         }
     }
 
@@ -192,6 +188,14 @@ impl Served {
         }
     }
 
+    /// Whether an update of a missing object creates it.
+    pub(crate) fn allows_create_on_update(&self) -> bool {
+        match &self.behaviour {
+            Behaviour::Builtin { kind, .. } => kind.allows_create_on_update(),
+            Behaviour::Custom(_) => false,
+        }
+    }
+
     /// Seconds that a deleted object is left to end by itself.
     pub(crate) fn grace(&self, object: &Value, asked: Option<i64>) -> u64 {
         match &self.behaviour {
@@ -216,6 +220,14 @@ impl Served {
         match &self.behaviour {
             Behaviour::Builtin { .. } => builtin_reset_fields(&self.read.kind, subresource),
             Behaviour::Custom(custom) => custom_reset_fields(custom.has_status, subresource),
+        }
+    }
+
+    /// All versions in which objects may be written.
+    pub(crate) fn api_versions(&self) -> Vec<String> {
+        match &self.behaviour {
+            Behaviour::Builtin { .. } => vec![self.read.api_version()],
+            Behaviour::Custom(custom) => custom.versions.keys().cloned().collect(),
         }
     }
 
@@ -304,6 +316,23 @@ pub(crate) fn builtin(
         subresources,
         scale,
     }
+}
+
+/// What a Scale is, for whoever reads or writes one.
+pub(crate) fn scale_kind() -> Arc<Served> {
+    static SCALE: LazyLock<Arc<Served>> = LazyLock::new(|| {
+        let shape = table().shape("autoscaling", "v1", "Scale");
+        Arc::new(Served {
+            read: Resource::new("autoscaling", "v1", "Scale", "scales").shared(),
+            behaviour: Behaviour::Builtin {
+                kind: edgegrid_machinery::kinds::of("autoscaling", "Scale"),
+                shape: shape.expect("invariant: the table has the Scale"),
+            },
+            subresources: Vec::new(),
+            scale: None,
+        })
+    });
+    SCALE.clone()
 }
 
 /// Where the objects of a resource are stored.

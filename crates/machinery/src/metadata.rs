@@ -246,7 +246,9 @@ pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::bad_request(if own.is_empty() {
-        "name must be provided".to_owned()
+        format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
     } else {
         format!("the name of the object ({own}) does not match the name on the URL ({name})")
     }))

@@ -44,10 +44,7 @@ pub enum Error {
     #[error("Invalid JSON Patch")]
     Null,
     /// Too many operations in a JSON patch.
-    #[error(
-        "Request entity too large: The allowed maximum operations in a JSON patch is \
-         {MAX_OPERATIONS}, got {0}"
-    )]
+    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooManyOperations(usize),
     /// An operation of a JSON patch could not be carried out. The reference server does not say
     /// which one.

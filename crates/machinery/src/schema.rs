@@ -173,6 +173,11 @@ impl Schema {
     /// Fills in defaults, and drops nulls that may neither stay nor be defaulted.
     pub fn default(&self, object: &mut Value) {
         default::drop_nulls(Some(self), object);
+        self.fill(object);
+    }
+
+    /// Fills in defaults, and leaves every other null for the validation to judge.
+    pub fn fill(&self, object: &mut Value) {
         default::fill(self, object);
     }
 

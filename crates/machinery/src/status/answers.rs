@@ -192,12 +192,21 @@ impl Status {
         )
     }
 
-    /// 413: the body is larger than `limit` bytes.
-    pub fn request_too_large(limit: usize) -> Self {
-        Self::failure(
-            Reason::RequestEntityTooLarge,
-            format!("Request entity too large: limit is {limit}"),
-        )
+    /// 413: the body is larger than is allowed.
+    pub fn request_too_large(why: impl fmt::Display) -> Self {
+        let message = format!("Request entity too large: {why}");
+        Self::failure(Reason::RequestEntityTooLarge, message)
+    }
+
+    /// 415: the path takes no body of this media type.
+    pub fn media_type_not_routed() -> Self {
+        let message = "415: Unsupported Media Type".to_owned();
+        Self::failure(Reason::UnsupportedMediaType, message)
+    }
+
+    /// 422: a patch cannot be carried out; the server does not say why.
+    pub fn rejected(message: impl fmt::Display) -> Self {
+        Self::failure(Reason::Invalid, message.to_string()).with_details(Details::default())
     }
 
     /// 415: the body has a media type nobody reads.
