@@ -132,7 +132,7 @@ impl Served {
         let mut verdict = match &self.behaviour {
             Behaviour::Builtin { kind, .. } => Verdict {
                 errors: kind.validate_create(object),
-                warnings: Vec::new(),
+                warnings: kind.warnings(object, None),
             },
             Behaviour::Custom(custom) => custom.schema.validate(object),
         };
@@ -159,7 +159,7 @@ impl Served {
             },
             (Behaviour::Builtin { kind, .. }, _) => Verdict {
                 errors: kind.validate_update(object, old),
-                warnings: Vec::new(),
+                warnings: kind.warnings(object, Some(old)),
             },
             (Behaviour::Custom(custom), Some("status")) => {
                 custom.schema.validate_status_update(object, old)

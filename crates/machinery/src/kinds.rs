@@ -46,6 +46,7 @@ mod types;
 mod vocabulary;
 mod volume;
 mod walk;
+mod warnings;
 
 use crate::metadata::Generation;
 use crate::names::NameRule;
@@ -156,6 +157,15 @@ impl Kind {
         let mut errors = Vec::new();
         (self.code.check_status)(object, old, &mut errors);
         errors
+    }
+
+    /// What the writer of an object is told although it is accepted; `old` is the object before.
+    ///
+    /// Who changes a pod is a program, and who leaves the spec alone knows of it already.
+    pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let is_heard = old.is_none_or(|old| self.named != "Pod" && old["spec"] != object["spec"]);
+        let shape = self.shape(object).filter(|_| is_heard);
+        shape.map_or_else(Vec::new, |shape| warnings::doubled_variables(object, shape))
     }
 
     /// How names of this kind are formed.
