@@ -35,6 +35,7 @@ pub(crate) struct Wish {
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
     pub(crate) grace: Option<i64>,
+    pub(crate) dry_run: bool,
     pub(crate) policy: Option<Propagation>,
     /// The older form of the policy, as it was asked.
     pub(crate) orphan: Option<bool>,
@@ -160,13 +161,10 @@ pub(crate) fn wish(request: &mut Request<'_>) -> Result<Wish, Status> {
     let mut errors = Vec::new();
     if !request.body.is_empty() {
         let body = body::object(&request.body, &request.media_type)?.value;
-        wish = Wish::of(&body);
+        wish = Wish::of(&body, &mut errors);
+        options.dry_run |= wish.dry_run;
         policy = body["propagationPolicy"].as_str().map(str::to_owned);
         orphan = body["orphanDependents"].as_bool();
-        for value in body["dryRun"].as_array().into_iter().flatten() {
-            options.dry_run = true;
-            errors.extend(dry_run(value.as_str().unwrap_or_default()));
-        }
     }
     let policy = policy.as_deref();
     if let (Some(policy), Some(_)) = (policy, orphan) {
@@ -193,8 +191,11 @@ pub(crate) fn wish(request: &mut Request<'_>) -> Result<Wish, Status> {
 }
 
 impl Wish {
-    /// Preconditions and grace of a `DeleteOptions`.
-    pub(crate) fn of(options: &Value) -> Self {
+    /// What a `DeleteOptions` says, but for its policy.
+    pub(crate) fn of(options: &Value, errors: &mut Vec<FieldError>) -> Self {
+        let dry_runs = options["dryRun"].as_array().into_iter().flatten();
+        let dry_runs: Vec<&str> = dry_runs.filter_map(Value::as_str).collect();
+        errors.extend(dry_runs.iter().filter_map(|value| dry_run(value)));
         let text = |field: &str| {
             let value = options["preconditions"][field].as_str();
             value.map(str::to_owned)
@@ -203,6 +204,7 @@ impl Wish {
             uid: text("uid"),
             resource_version: text("resourceVersion"),
             grace: options["gracePeriodSeconds"].as_i64(),
+            dry_run: !dry_runs.is_empty(),
             ..Self::default()
         }
     }

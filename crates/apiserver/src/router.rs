@@ -18,7 +18,7 @@ use crate::path::{self, Target};
 use crate::request::Request;
 use crate::served::Served;
 use crate::server::Shared;
-use crate::{body, create, delete, delete_collection, namespaces, patch, pods, scale, update};
+use crate::{body, create, delete, delete_collection, patch, pods, scale, update};
 
 /// The whole API under one fallback: what a path means is not known before the request is there.
 pub(crate) fn router(server: Arc<Shared>) -> Router {
@@ -90,7 +90,7 @@ async fn dispatch(
     let sub = target.subresource.clone();
     match (method.as_str(), target.name.is_some(), sub.as_deref()) {
         ("POST", false, None) => create::create(&request),
-        ("PUT", true, None | Some("status")) => update::update(&request),
+        ("PUT", true, None | Some("status" | "finalize")) => update::update(&request),
         ("PATCH", true, None | Some("status")) => patch::patch(&request),
         ("DELETE", true, None) => delete::delete(&mut request),
         ("DELETE", false, None) if request.served.deletes_collections() => {
@@ -100,8 +100,7 @@ async fn dispatch(
         ("PUT", true, Some("scale")) => scale::write(&request, false),
         ("PATCH", true, Some("scale")) => scale::write(&request, true),
         ("POST", true, Some("binding")) => pods::bind(&request),
-        ("POST", true, Some("eviction")) => pods::evict(&request),
-        ("PUT", true, Some("finalize")) => namespaces::finalize(&request),
+        ("POST", true, Some("eviction")) => pods::evict(&mut request),
         _ => Err(Status::method_not_allowed()),
     }
 }

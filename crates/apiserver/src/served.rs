@@ -119,6 +119,10 @@ impl Served {
             (Behaviour::Builtin { kind, .. }, Some("status")) => {
                 kind.prepare_status_update(object, old);
             }
+            // The one endpoint that may change the finalizers of a namespace.
+            (Behaviour::Builtin { .. }, Some("finalize")) => {
+                put(object, "status", old.get("status"));
+            }
             (Behaviour::Builtin { kind, .. }, _) => kind.prepare_update(object, old),
             (Behaviour::Custom(_), Some("status")) => only_status(object, old),
             (Behaviour::Custom(custom), _) if custom.has_status => {

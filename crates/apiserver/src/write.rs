@@ -21,7 +21,7 @@ use crate::answer::{Answer, Content};
 use crate::body::Read;
 use crate::options::FieldValidation;
 use crate::request::{Live, Request};
-use crate::{crds, namespaces, patch};
+use crate::{crds, namespaces, patch, services};
 
 /// Tries at a generated name before giving up.
 const NAME_TRIES: usize = 8;
@@ -104,6 +104,7 @@ pub(crate) fn create(
         mut object,
         warnings: said,
     } = decoded;
+    let _turn = services::turn(request);
     metadata::place(&mut object, request.namespace().unwrap_or_default())?;
     metadata::check_new(&object)?;
     let doubled = dedup_owners(&mut object);
@@ -172,7 +173,6 @@ fn prepare_new(
         new = tracked(request, None, &new);
     }
     served.prepare_create(&mut new);
-    namespaces::prepare_create(request, &mut new);
     crds::prepare(request, &mut new, None);
     admit(request, Operation::Create, None, &mut new)?;
     let warnings = judged(request, &new, served.validate_create(&new))?;
@@ -192,6 +192,7 @@ pub(crate) fn change(
         object: mut new,
         mut warnings,
     } = decoded;
+    let _turn = services::turn(request);
     check_identity(request, &mut new, old)?;
     let doubled = dedup_owners(&mut new);
     metadata::carry_over(&mut new, old);

@@ -3,11 +3,6 @@
 //! They are the fixtures of `machinery`, whose own test runs those that need no server;
 //! `where.json` says which of the two leaves a sequence to the other, and why.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test from end to end: whatever is not as recorded may panic"
-)]
-
 mod replay;
 mod shown;
 

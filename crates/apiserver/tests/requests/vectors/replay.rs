@@ -2,24 +2,14 @@
 
 use std::time::Duration;
 
-use axum::Router;
-use edgegrid_apiserver::ApiServer;
 use http::{Request, header};
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
 use super::shown;
-
-/// What came back.
-struct Reply {
-    code: u16,
-    warnings: Vec<String>,
-    body: Value,
-}
+use crate::caller::{Caller, Reply};
 
 struct Server {
-    router: Router,
+    caller: Caller,
     group: String,
     version: String,
     plural: String,
@@ -56,18 +46,21 @@ impl Server {
     async fn start(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let mut server = Self {
-            router: ApiServer::builder().build().router(),
+            caller: Caller::new(),
             group: group.to_owned(),
             version: version.to_owned(),
             plural: String::new(),
         };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}});
-        server.send("POST", "/api/v1/namespaces", &namespace).await;
+        server
+            .caller
+            .must("POST", "/api/v1/namespaces", &namespace)
+            .await;
         server.plural = match shown::definition(kind) {
             Some(definition) => {
                 let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-                server.send("POST", path, &definition).await;
+                server.caller.must("POST", path, &definition).await;
                 definition["spec"]["names"]["plural"]
                     .as_str()
                     .unwrap()
@@ -78,19 +71,8 @@ impl Server {
         server
     }
 
-    /// Sends what prepares a sequence.
-    async fn send(&self, method: &str, path: &str, body: &Value) {
-        let request = Request::builder().method(method).uri(path);
-        let request = request.body(body.to_string()).unwrap();
-        let reply = self.call(request).await;
-        assert_eq!(reply.code, 201, "{path}: {}", reply.body);
-    }
-
     async fn stored(&self) -> Value {
-        let path = self.path(&json!({"do": "get"}));
-        let reply = self
-            .call(Request::get(path).body(String::new()).unwrap())
-            .await;
+        let reply = self.caller.get(&self.path(&json!({"do": "get"}))).await;
         match reply.code {
             200 => reply.body,
             404 => Value::Null,
@@ -117,7 +99,7 @@ impl Server {
             .header(header::CONTENT_TYPE, media)
             .header(header::USER_AGENT, agent);
         let body = self.body(step).await;
-        self.call(request.body(body).unwrap()).await
+        self.caller.call(request.body(body).unwrap()).await
     }
 
     /// The body, with `$RV` and `$UID` filled in.
@@ -162,24 +144,6 @@ impl Server {
             "{root}/namespaces/ns/{plural}{name}{through}?{}",
             query.finish()
         )
-    }
-
-    async fn call(&self, request: Request<String>) -> Reply {
-        let response = self
-            .router
-            .clone()
-            .oneshot(request.map(axum::body::Body::from))
-            .await
-            .unwrap();
-        let (parts, body) = response.into_parts();
-        let warnings = parts.headers.get_all(header::WARNING).iter();
-        Reply {
-            code: parts.status.as_u16(),
-            warnings: warnings
-                .map(|text| shown::warning(text.to_str().unwrap()))
-                .collect(),
-            body: serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap(),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-const CUSTOM: &str = include_str!("../../../machinery/fixtures/vectors/custom.json");
+const CUSTOM: &str = include_str!("../../../../machinery/fixtures/vectors/custom.json");
 
 /// The definition of a custom kind of the recordings.
 pub(crate) fn definition(kind: &str) -> Option<Value> {
@@ -125,12 +125,4 @@ pub(crate) fn causes(list: &Value) -> Value {
     let mut causes: Vec<[String; 3]> = causes.map(texts).collect();
     causes.sort();
     json!(causes)
-}
-
-/// The text of a warning header.
-pub(crate) fn warning(header: &str) -> String {
-    let text = header
-        .strip_prefix("299 - \"")
-        .and_then(|text| text.strip_suffix('"'));
-    text.unwrap_or(header).replace("\\\"", "\"")
 }

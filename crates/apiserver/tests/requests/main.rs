@@ -1,0 +1,10 @@
+//! Requests straight at the router, and what comes back.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod caller;
+mod eviction;
+mod namespaces;
+mod put;
+mod services;
+mod vectors;
