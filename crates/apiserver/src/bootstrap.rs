@@ -1,6 +1,5 @@
 //! The objects every cluster has from its first moment.
 
-use edgegrid_listwatch::storable;
 use edgegrid_machinery::metadata::{Birth, stamp};
 use edgegrid_store::Expect;
 use serde_json::{Value, json};
@@ -62,7 +61,7 @@ fn put(shared: &Shared, plural: &str, namespace: Option<&str>, mut object: Value
     // A conflict means that it is there already, from before a restart.
     let _ = shared.reader.store().put(
         served.read.key(namespace, &name),
-        storable(&object),
+        served.storable(&object),
         Expect::Absent,
     );
 }

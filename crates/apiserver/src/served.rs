@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use edgegrid_listwatch::{Field, Resource, View};
+use axum::body::Bytes;
+use edgegrid_listwatch::{Field, Resource, View, storable};
 use edgegrid_machinery::apply::ConvertError;
 use edgegrid_machinery::apply::{
     PathSet, PlainVersions, Versions, builtin_reset_fields, custom_reset_fields,
@@ -19,6 +20,7 @@ use edgegrid_machinery::status::{GroupResource, Status};
 use edgegrid_machinery::table::{Shape, Shapes, normal, table, zero};
 use serde_json::Value;
 
+use crate::events;
 use crate::write::Ownership;
 
 /// What a request must know of a resource.
@@ -87,6 +89,14 @@ impl Served {
                 let unknown = custom.schema.prune(&mut object);
                 Ok((object, unknown))
             }
+        }
+    }
+
+    /// The bytes to store for an object.
+    pub(crate) fn storable(&self, object: &Value) -> Bytes {
+        match self.read.view {
+            View::Converted { .. } if !self.is_custom() => storable(&events::stored(object)),
+            _ => storable(object),
         }
     }
 
@@ -261,7 +271,7 @@ impl Versions for Served {
             return Some(Served::shape(self));
         }
         match &self.behaviour {
-            Behaviour::Builtin { .. } => None,
+            Behaviour::Builtin { .. } => events::shape(&self.read.kind, api_version),
             Behaviour::Custom(custom) => {
                 custom.versions.get(api_version).map(|shapes| shapes.root())
             }
@@ -276,7 +286,10 @@ impl Versions for Served {
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
-        PlainVersions::default().convert(object, api_version)
+        match &self.behaviour {
+            Behaviour::Builtin { .. } => events::convert(object, api_version),
+            Behaviour::Custom(_) => PlainVersions::default().convert(object, api_version),
+        }
     }
 }
 
@@ -286,6 +299,11 @@ pub(crate) fn builtin(
     shape: Shape<'static>,
 ) -> Served {
     let kind = edgegrid_machinery::kinds::of(&resource.group, &resource.kind);
+    let (stored_group, view) = if events::is_converted(&resource.group, &resource.plural) {
+        ("", events::view())
+    } else {
+        (resource.group.as_str(), View::Stored)
+    };
     let read = Resource {
         group: resource.group.clone().into(),
         version: resource.version.clone().into(),
@@ -293,13 +311,13 @@ pub(crate) fn builtin(
         list_kind: format!("{}List", resource.kind).into(),
         plural: resource.plural.clone().into(),
         namespaced: resource.namespaced,
-        key_prefix: key_prefix(&resource.group, &resource.plural).into(),
+        key_prefix: key_prefix(stored_group, &resource.plural).into(),
         fields: kind
             .selectable_fields()
             .iter()
             .map(|(name, pointer)| builtin_field(name, pointer))
             .collect(),
-        view: View::Stored,
+        view,
     };
     let subresources: Vec<String> = resource
         .subresources

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use edgegrid_listwatch::{Memo, storable};
+use edgegrid_listwatch::Memo;
 use edgegrid_machinery::apply::{Writer, restore_times, track_update};
 use edgegrid_machinery::metadata::{self, Birth};
 use edgegrid_machinery::schema::Verdict;
@@ -311,7 +311,7 @@ pub(crate) fn put(
             found,
         });
     }
-    let event = store.put(key, storable(object), expect)?;
+    let event = store.put(key, request.served.storable(object), expect)?;
     crds::after_write(request, object);
     Ok(Content::Stored(stored(&event)))
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod caller;
+mod events;
 mod eviction;
 mod namespaces;
 mod put;
