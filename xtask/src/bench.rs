@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::program::{Build, measuring};
 use crate::{demo, process, upstream};
 
 /// Measure the embedded API server beside kube-apiserver and etcd.
@@ -27,7 +28,7 @@ enum Subject {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Subject::Apiserver = args.subject;
     upstream::ensure(&demo::programs())?;
-    let mut bench = process::example("apiserver");
+    let mut bench = measuring("apiserver").built(Build::Release)?;
     if args.quick {
         bench.arg("--quick");
     }
@@ -35,4 +36,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bench.arg("--write");
     }
     process::run(&mut bench)
+}
+
+/// Every measurement once, with next to nothing to measure: it shows that the program still works.
+pub(crate) fn smoke() -> Result<()> {
+    upstream::ensure(&demo::programs())?;
+    let mut bench = measuring("apiserver").built(Build::WithTests)?;
+    process::run(bench.arg("--smoke"))
 }

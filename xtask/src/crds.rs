@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use cargo_metadata::{Artifact, Message};
 
 use crate::process;
+use crate::program::{Build, EDGEGRID};
 
 /// Write the custom resource definitions to `deploy/crds`.
 #[derive(clap::Args)]
@@ -14,16 +14,6 @@ pub(crate) struct Args {
     /// Change nothing; fail if a file is not what the program prints.
     #[arg(long)]
     check: bool,
-}
-
-/// How the program that prints them is built.
-#[derive(Clone, Copy)]
-pub(crate) enum Build {
-    /// By itself: a broken test elsewhere is no reason not to write manifests.
-    Alone,
-    /// Together with all tests. Cargo unites the features of what it builds together, so next to a test
-    /// run this saves compiling most dependencies a second time.
-    WithTests,
 }
 
 /// File name to content.
@@ -76,49 +66,14 @@ fn folder() -> PathBuf {
 }
 
 fn generate(build: Build) -> Result<Manifests> {
-    let program = program(build)?;
+    let mut edgegrid = EDGEGRID.built(build)?;
     let folder = tempfile::tempdir().context("make a folder for the generated manifests")?;
-    process::run(
-        process::command(program)
-            .args(["crds", "--output-dir"])
-            .arg(folder.path()),
-    )?;
+    process::run(edgegrid.args(["crds", "--output-dir"]).arg(folder.path()))?;
     let generated = read(folder.path())?;
     if generated.is_empty() {
         bail!("`edgegrid crds` wrote no manifest");
     }
     Ok(generated)
-}
-
-/// Builds `edgegrid` and says where cargo has put it.
-fn program(build: Build) -> Result<PathBuf> {
-    let what: &[&str] = match build {
-        Build::Alone => &["--package", "edgegrid"],
-        Build::WithTests => &["--workspace", "--tests"],
-    };
-    let mut cargo = process::cargo();
-    cargo
-        .args([
-            "build",
-            "--bin",
-            "edgegrid",
-            "--message-format=json-render-diagnostics",
-        ])
-        .args(what);
-    let messages = process::output_in_view(&mut cargo)?;
-    Message::parse_stream(messages.as_bytes())
-        .filter_map(Result::ok)
-        .find_map(|message| match message {
-            Message::CompilerArtifact(artifact) if is_program(&artifact) => artifact.executable,
-            _ => None,
-        })
-        .map(Into::into)
-        .context("cargo named no program `edgegrid`")
-}
-
-/// The program itself, not the tests inside it, which are an artifact of the same target.
-fn is_program(artifact: &Artifact) -> bool {
-    artifact.target.is_bin() && artifact.target.name == "edgegrid" && !artifact.profile.test
 }
 
 fn read(folder: &Path) -> Result<Manifests> {

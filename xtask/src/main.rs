@@ -15,6 +15,7 @@ mod edges;
 mod fuzz;
 mod lock;
 mod process;
+mod program;
 mod stopwatch;
 mod tables;
 mod test;

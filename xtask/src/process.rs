@@ -33,14 +33,6 @@ pub(crate) fn cargo() -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// A program of the `benches` package, built with optimisation; its arguments can be added.
-pub(crate) fn example(name: &str) -> Command {
-    let mut cargo = cargo();
-    cargo.args(["run", "--quiet", "--release"]);
-    cargo.args(["--package", "edgegrid-benches", "--example", name, "--"]);
-    cargo
-}
-
 /// Runs to the end with our own input and output; a failing exit is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command
