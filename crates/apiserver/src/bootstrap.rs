@@ -53,7 +53,7 @@ fn put(shared: &Shared, plural: &str, namespace: Option<&str>, mut object: Value
         now: &now,
         suffix: "",
     };
-    stamp(&mut object, birth, served.generation());
+    stamp(&mut object, birth, served.kind.generation());
     let name = object["metadata"]["name"]
         .as_str()
         .unwrap_or_default()

@@ -78,8 +78,8 @@ fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer
         set_finalizers(&mut object, wish.policy);
     }
     crds::prepare_delete(request, &mut object);
-    let grace = request.served.grace(&object, wish.grace);
-    let is_graceful = request.served.is_graceful();
+    let grace = request.served.kind.grace(&object, wish.grace);
+    let (is_graceful, grace) = (grace.is_some(), grace.unwrap_or(0));
     let stamp = request.server.clock.stamp_in(grace);
     let was_marked = !object["metadata"]["deletionTimestamp"].is_null();
     if was_marked {

@@ -15,7 +15,9 @@ pub(crate) fn update(request: &Request<'_>) -> Result<Answer, Status> {
     let decoded = write::decode(request, read)?;
     request.retried(|| match request.find(request.name())? {
         Some(live) => write::change(request, &live, decoded.clone(), Ownership::Track),
-        None if request.subresource().is_none() && request.served.allows_create_on_update() => {
+        None if request.subresource().is_none()
+            && request.served.kind.allows_create_on_update() =>
+        {
             create(request, decoded.clone()).map(Some)
         }
         None => Err(request.not_found(request.name())),

@@ -166,13 +166,13 @@ fn prepare_new(
         now: &now,
         suffix: &suffix,
     };
-    metadata::stamp(&mut new, birth, served.generation());
+    metadata::stamp(&mut new, birth, served.kind.generation());
     served.default(&mut new, ownership);
     // The writer is credited with what it sent, also where the server does not take it over.
     if ownership == Ownership::Track {
         new = tracked(request, None, &new);
     }
-    served.prepare_create(&mut new);
+    served.kind.prepare_create(&mut new);
     crds::prepare(request, &mut new, None);
     admit(request, Operation::Create, None, &mut new)?;
     let warnings = judged(request, &new, served.validate_create(&new))?;
@@ -205,7 +205,7 @@ pub(crate) fn change(
     crds::prepare(request, &mut new, Some(old));
     admit(request, Operation::Update, Some(old), &mut new)?;
     if request.subresource() != Some("status") {
-        metadata::advance_generation(&mut new, old, served.generation());
+        metadata::advance_generation(&mut new, old, served.kind.generation());
     }
     let verdict = served.validate_update(&new, old, request.subresource());
     warnings.extend(judged(request, &new, verdict)?);
@@ -243,7 +243,7 @@ fn check_identity(request: &Request<'_>, new: &mut Value, old: &Value) -> Result
     if !patch::is_plain(request) {
         metadata::check_uid(new, old, &resource)?;
     }
-    let unconditional = request.served.allows_unconditional_update();
+    let unconditional = request.served.kind.allows_unconditional_update();
     metadata::check_revision(new, old, &resource, unconditional)
 }
 

@@ -23,6 +23,7 @@ pub use json::json_patch;
 pub use strategic::strategic_merge_patch;
 
 use crate::apply::{MAX_DEPTH, within_depth};
+use crate::table::kind_of;
 
 /// A JSON patch may hold this many operations.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -144,16 +145,5 @@ fn bounded(object: &Value, patch: &Value) -> Result<(), Error> {
         Ok(())
     } else {
         Err(Error::TooDeep)
-    }
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
     }
 }

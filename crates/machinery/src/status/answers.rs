@@ -85,11 +85,6 @@ impl Status {
         Self::failure(Reason::BadRequest, message.into())
     }
 
-    /// 401: nobody knows who is asking.
-    pub fn unauthorized() -> Self {
-        Self::failure(Reason::Unauthorized, "Unauthorized".to_owned())
-    }
-
     /// 403: not allowed, or admission said no.
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = match (resource.resource.is_empty(), name.is_empty()) {
@@ -155,23 +150,6 @@ impl Status {
             seconds,
         )
         .with_cause(cause)
-    }
-
-    /// 500 with a hint to come back: the operation could not be finished.
-    pub fn server_timeout(resource: &GroupResource, operation: &str, seconds: u32) -> Self {
-        let message = format!(
-            "The {operation} operation against {resource} could not be completed at this time, please try again."
-        );
-        Self::about(Reason::ServerTimeout, message, resource, operation).retry_after(seconds)
-    }
-
-    /// 405: this verb does not exist here.
-    pub fn method_not_supported(resource: &GroupResource, verb: &str) -> Self {
-        let message = format!(
-            "{verb} is not supported on resources of kind {}",
-            quoted(&resource.to_string())
-        );
-        Self::about(Reason::MethodNotAllowed, message, resource, "")
     }
 
     /// 405 outside of any resource.
