@@ -162,7 +162,7 @@ fn spend(budget: &Budget<'_>, pod: &str) -> Result<(), Status> {
 
 /// How many disruptions a budget still allows, and 429 if none.
 fn allowed(budget: &Value) -> Result<i64, Status> {
-    let name = budget["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(budget);
     let status = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
     let generation = budget["metadata"]["generation"].as_i64().unwrap_or(0);
     let (why, seconds) = if status("observedGeneration") < generation {

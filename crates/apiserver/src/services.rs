@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::sync::{MutexGuard, PoisonError};
 
+use edgegrid_machinery::metadata;
 use edgegrid_machinery::status::{FieldError, GroupResource, Status};
 use serde_json::{Value, json};
 
@@ -224,6 +225,6 @@ fn number(port: &Value) -> Option<u64> {
 }
 
 fn invalid(object: &Value, error: FieldError) -> Status {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(object);
     Status::invalid(&GroupResource::new("", "Service"), name, &[error])
 }

@@ -108,16 +108,11 @@ pub(crate) fn create(
     metadata::place(&mut object, request.namespace().unwrap_or_default())?;
     metadata::check_new(&object)?;
     let doubled = dedup_owners(&mut object);
-    let is_generated = object["metadata"]["name"]
-        .as_str()
-        .is_none_or(str::is_empty);
+    let is_generated = metadata::name(&object).is_empty();
     let mut name = String::new();
     for _ in 0..NAME_TRIES {
         let (new, warnings) = prepare_new(request, object.clone(), ownership)?;
-        new["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .clone_into(&mut name);
+        metadata::name(&new).clone_into(&mut name);
         match put(request, &name, &new, Expect::Absent) {
             Ok(content) => {
                 let warnings = said.into_iter().chain(warnings).chain(doubled);
@@ -271,7 +266,7 @@ pub(crate) fn remove(
     last: &Value,
     expect: Expect,
 ) -> Result<Content, CommitError> {
-    let name = last["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(last);
     let mut last = last.clone();
     if !request.options.dry_run {
         let event = request
@@ -347,7 +342,7 @@ fn judged(request: &Request<'_>, object: &Value, verdict: Verdict) -> Result<Vec
     if verdict.errors.is_empty() {
         return Ok(verdict.warnings);
     }
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(object);
     Err(Status::invalid(
         &request.served.group_kind(),
         name,

@@ -7,5 +7,6 @@ mod events;
 mod eviction;
 mod namespaces;
 mod put;
+mod selectors;
 mod services;
 mod vectors;
