@@ -46,6 +46,7 @@ mod types;
 mod vocabulary;
 mod volume;
 mod walk;
+mod warnings;
 
 use crate::metadata::Generation;
 use crate::names::NameRule;
@@ -53,13 +54,17 @@ use crate::status::FieldError;
 use crate::table::{Shape, table};
 use serde_json::Value;
 
-/// What becomes of the status that a client sends with a new object.
+pub use field::SelectableField;
+
+/// What the status is to the main resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NewStatus {
-    /// It is dropped: controllers fill it in.
+enum Status {
+    /// A new object has none, and an update keeps it: controllers fill it in.
     Dropped,
-    /// It stays as it was sent, as for Nodes.
+    /// It stays as it was sent with a new object, as for Nodes; an update keeps it.
     Kept,
+    /// A field like any other.
+    Field,
 }
 
 /// The behaviour of one kind.
@@ -69,10 +74,10 @@ pub struct Kind {
     named: &'static str,
     name: NameRule,
     generation: Generation,
-    new_status: NewStatus,
+    status: Status,
     unconditional_update: bool,
     create_on_update: bool,
-    fields: &'static [(&'static str, &'static str)],
+    fields: &'static [&'static str],
     status_keeps: &'static [&'static str],
     code: Code,
 }
@@ -116,7 +121,7 @@ impl Kind {
 
     /// Drops what a client may not set on a new object, and sets what the server knows.
     pub fn prepare_create(&self, object: &mut Value) {
-        if self.new_status == NewStatus::Dropped {
+        if self.status == Status::Dropped {
             prepare::reset_status(object, self.shape(object));
         }
         (self.code.create)(object);
@@ -124,7 +129,9 @@ impl Kind {
 
     /// Takes from the stored object what an update of the main resource may not touch.
     pub fn prepare_update(&self, object: &mut Value, old: &Value) {
-        prepare::restore(object, old, "status");
+        if self.status != Status::Field {
+            prepare::restore(object, old, "status");
+        }
         (self.code.update)(object, old);
     }
 
@@ -158,6 +165,15 @@ impl Kind {
         errors
     }
 
+    /// What the writer of an object is told although it is accepted; `old` is the object before.
+    ///
+    /// Who changes a pod is a program, and who leaves the spec alone knows of it already.
+    pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let is_heard = old.is_none_or(|old| self.named != "Pod" && old["spec"] != object["spec"]);
+        let shape = self.shape(object).filter(|_| is_heard);
+        shape.map_or_else(Vec::new, |shape| warnings::doubled_variables(object, shape))
+    }
+
     /// How names of this kind are formed.
     pub fn name_rule(&self) -> NameRule {
         self.name
@@ -178,29 +194,11 @@ impl Kind {
         self.create_on_update
     }
 
-    /// What becomes of a status that is sent with a new object.
-    pub fn new_status(&self) -> NewStatus {
-        self.new_status
-    }
-
-    /// Fields a field selector may name besides name and namespace, each with its JSON pointer.
-    pub fn selectable_fields(&self) -> &'static [(&'static str, &'static str)] {
-        self.fields
-    }
-
-    /// The text a field selector compares with, if the kind can be selected by this field.
-    pub fn field(&self, object: &Value, name: &str) -> Option<String> {
-        let pointer = match name {
-            "metadata.name" => "/metadata/name",
-            "metadata.namespace" => "/metadata/namespace",
-            _ => self.fields.iter().find(|(known, _)| *known == name)?.1,
-        };
-        let text = field::text(object, self.shape(object), pointer);
-        // An event of a new reporter has no source but has a reporter.
-        if text.is_empty() && pointer == "/source/component" {
-            return self.field(object, "reportingComponent");
-        }
-        Some(text)
+    /// Fields that a field selector may name beside name and namespace.
+    pub fn selectable_fields(&self) -> impl Iterator<Item = SelectableField> {
+        let shape = table().shape(self.group, "v1", self.named);
+        let fields = self.fields.iter();
+        fields.map(move |name| field::named(name, shape))
     }
 
     /// The grace a delete of `object` gives, in seconds; nothing if the kind goes at once.

@@ -23,6 +23,7 @@ pub use json::json_patch;
 pub use strategic::strategic_merge_patch;
 
 use crate::apply::{MAX_DEPTH, within_depth};
+use crate::table::kind_of;
 
 /// A JSON patch may hold this many operations.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -44,10 +45,7 @@ pub enum Error {
     #[error("Invalid JSON Patch")]
     Null,
     /// Too many operations in a JSON patch.
-    #[error(
-        "Request entity too large: The allowed maximum operations in a JSON patch is \
-         {MAX_OPERATIONS}, got {0}"
-    )]
+    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooManyOperations(usize),
     /// An operation of a JSON patch could not be carried out. The reference server does not say
     /// which one.
@@ -147,16 +145,5 @@ fn bounded(object: &Value, patch: &Value) -> Result<(), Error> {
         Ok(())
     } else {
         Err(Error::TooDeep)
-    }
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
     }
 }

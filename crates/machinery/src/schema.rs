@@ -39,9 +39,9 @@ mod read;
 mod rules;
 mod structural;
 mod validate;
+mod walk;
 
 pub use pattern::Pattern;
-pub use prune::unknown_fields;
 pub use read::{Duplicate, MAX_DEPTH, ReadError, read_strict, settle_numbers};
 
 use crate::status::FieldError;
@@ -173,6 +173,11 @@ impl Schema {
     /// Fills in defaults, and drops nulls that may neither stay nor be defaulted.
     pub fn default(&self, object: &mut Value) {
         default::drop_nulls(Some(self), object);
+        self.fill(object);
+    }
+
+    /// Fills in defaults, and leaves every other null for the validation to judge.
+    pub fn fill(&self, object: &mut Value) {
         default::fill(self, object);
     }
 
@@ -207,18 +212,6 @@ impl Schema {
         errors.extend(embedded::errors(self, object));
         errors.extend(self.new_list_errors(object, old));
         self.with_rules(object, Some(old), errors)
-    }
-
-    /// Whether a field path, as `.spec.replicas`, names something the schema knows, and its type.
-    pub fn knows(&self, path: &str) -> bool {
-        let mut node = self;
-        for name in path.trim_start_matches('.').split('.') {
-            match node.child(name) {
-                Some(child) => node = child,
-                None => return false,
-            }
-        }
-        true
     }
 
     fn new_list_errors(&self, object: &Value, old: &Value) -> Vec<FieldError> {

@@ -24,6 +24,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+pub(crate) use normal::kind_of;
 pub use normal::{Normal, NormalError, is_zero, normal, zero};
 pub use shape::{Field, ListKind, Omit, Patch, Scalar, Shape, Shapes};
 

@@ -1,8 +1,8 @@
 //! The kinds and what sets each apart, as data.
 
 use super::{
-    Code, Kind, NewStatus, apps, apps_default, apps_status, batch, claim, config, definition,
-    endpoints, event, node, pod, pod_update, service, service_prepare,
+    Code, Kind, Status, apps, apps_default, apps_status, batch, claim, config, definition,
+    endpoints, event, node, pod, pod_update, prepare, service, service_prepare,
 };
 use crate::metadata::Generation;
 use crate::names::NameRule;
@@ -23,20 +23,20 @@ pub(super) static PLAIN: Kind = plain("", "");
 /// A custom resource whose status is a field like any other.
 pub(super) static CUSTOM: Kind = Kind {
     generation: Generation::Content,
-    new_status: NewStatus::Kept,
+    status: Status::Field,
     unconditional_update: false,
     ..plain("", "")
 };
-/// A custom resource with the status subresource.
+/// A custom resource with the status subresource, which changes nothing else, not even labels.
 pub(super) static CUSTOM_WITH_STATUS: Kind = Kind {
     generation: Generation::ContentButStatus,
     unconditional_update: false,
-    status_keeps: CUSTOM_METADATA,
+    code: Code {
+        status_update: prepare::only_status,
+        ..NONE
+    },
     ..plain("", "")
 };
-
-/// A status update of a custom resource changes nothing else, not even labels.
-const CUSTOM_METADATA: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
 
 const fn plain(group: &'static str, named: &'static str) -> Kind {
     Kind {
@@ -44,7 +44,7 @@ const fn plain(group: &'static str, named: &'static str) -> Kind {
         named,
         name: NameRule::Subdomain,
         generation: Generation::Untracked,
-        new_status: NewStatus::Dropped,
+        status: Status::Dropped,
         unconditional_update: true,
         create_on_update: false,
         fields: &[],
@@ -81,32 +81,29 @@ const fn role(kind: &'static str) -> Kind {
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
-const EVENT_FIELDS: &[(&str, &str)] = &[
-    ("involvedObject.kind", "/involvedObject/kind"),
-    ("involvedObject.namespace", "/involvedObject/namespace"),
-    ("involvedObject.name", "/involvedObject/name"),
-    ("involvedObject.uid", "/involvedObject/uid"),
-    ("involvedObject.apiVersion", "/involvedObject/apiVersion"),
-    (
-        "involvedObject.resourceVersion",
-        "/involvedObject/resourceVersion",
-    ),
-    ("involvedObject.fieldPath", "/involvedObject/fieldPath"),
-    ("reason", "/reason"),
-    ("reportingComponent", "/reportingComponent"),
-    ("source", "/source/component"),
-    ("type", "/type"),
+const EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
 ];
-const POD_FIELDS: &[(&str, &str)] = &[
-    ("spec.nodeName", "/spec/nodeName"),
-    ("spec.restartPolicy", "/spec/restartPolicy"),
-    ("spec.schedulerName", "/spec/schedulerName"),
-    ("spec.serviceAccountName", "/spec/serviceAccountName"),
-    ("spec.hostNetwork", "/spec/hostNetwork"),
-    ("status.phase", "/status/phase"),
-    ("status.podIP", "/status/podIPs/0/ip"),
-    ("status.podIPs", "/status/podIPs/0/ip"),
-    ("status.nominatedNodeName", "/status/nominatedNodeName"),
+const POD_FIELDS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
 ];
 
 pub(super) static KINDS: &[Kind] = &[
@@ -175,7 +172,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..plain("apps", "ControllerRevision")
     },
     Kind {
-        fields: &[("status.successful", "/status/succeeded")],
+        fields: &["status.successful"],
         code: Code {
             create: batch::prepare_job,
             check: batch::job,
@@ -189,10 +186,7 @@ pub(super) static KINDS: &[Kind] = &[
     Kind {
         name: NameRule::Label1035,
         create_on_update: true,
-        fields: &[
-            ("spec.clusterIP", "/spec/clusterIP"),
-            ("spec.type", "/spec/type"),
-        ],
+        fields: &["spec.clusterIP", "spec.type"],
         code: Code {
             create: service_prepare::prepare_create,
             update: service_prepare::prepare_update,
@@ -224,8 +218,8 @@ pub(super) static KINDS: &[Kind] = &[
         ..plain("", "Endpoints")
     },
     Kind {
-        new_status: NewStatus::Kept,
-        fields: &[("spec.unschedulable", "/spec/unschedulable")],
+        status: Status::Kept,
+        fields: &["spec.unschedulable"],
         code: Code {
             create: node::prepare,
             update: |new, _| node::prepare(new),
@@ -256,7 +250,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..plain("", "ConfigMap")
     },
     Kind {
-        fields: &[("type", "/type")],
+        fields: &["type"],
         code: Code {
             update: config::prepare_secret_update,
             check: config::secret,
@@ -267,7 +261,7 @@ pub(super) static KINDS: &[Kind] = &[
     },
     Kind {
         name: NameRule::Label,
-        fields: &[("status.phase", "/status/phase")],
+        fields: &["status.phase"],
         code: Code {
             create: config::prepare_namespace,
             update: config::prepare_namespace_update,
@@ -322,7 +316,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..careful("policy", "PodDisruptionBudget", Generation::Spec)
     },
     Kind {
-        status_keeps: CUSTOM_METADATA,
+        status_keeps: &["labels", "annotations", "finalizers", "ownerReferences"],
         code: Code {
             create: definition::prepare_create,
             update: definition::prepare_update,
@@ -339,7 +333,7 @@ pub(super) static KINDS: &[Kind] = &[
     },
     // Kinds that only differ in what the generic verbs allow.
     Kind {
-        fields: &[("status.replicas", "/status/replicas")],
+        fields: &["status.replicas"],
         ..tracked("", "ReplicationController")
     },
     Kind {
@@ -364,7 +358,7 @@ pub(super) static KINDS: &[Kind] = &[
     role("ClusterRole"),
     role("ClusterRoleBinding"),
     Kind {
-        fields: &[("spec.signerName", "/spec/signerName")],
+        fields: &["spec.signerName"],
         ..plain("certificates.k8s.io", "CertificateSigningRequest")
     },
     careful(
@@ -379,7 +373,7 @@ pub(super) static KINDS: &[Kind] = &[
     ),
     Kind {
         create_on_update: true,
-        fields: &[("spec.leaseName", "/spec/leaseName")],
+        fields: &["spec.leaseName"],
         ..careful(
             "coordination.k8s.io",
             "LeaseCandidate",

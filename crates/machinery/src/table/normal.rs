@@ -244,7 +244,8 @@ fn expected(shape: Shape<'_>) -> &'static str {
     if shape.is_map() { "a map" } else { "a list" }
 }
 
-fn kind_of(value: &Value) -> &'static str {
+/// The type of a value, in words.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
