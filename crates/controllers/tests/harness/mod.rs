@@ -81,10 +81,10 @@ pub(crate) async fn start_with(cluster: &Cluster, config: Config) -> Result<Runn
     })
 }
 
-/// Lets the controllers work until they have written nothing for half a minute, workloads
+/// Lets the controllers work until they have written nothing for a quarter of a minute, workloads
 /// becoming available and garbage being collected meanwhile.
 pub(crate) async fn settle(cluster: &Cluster, running: &Running) -> Result<()> {
-    let calm = Duration::from_secs(30);
+    let calm = Duration::from_secs(15);
     for _ in 0..40 {
         running.writes.take();
         tokio::time::sleep(calm).await;
