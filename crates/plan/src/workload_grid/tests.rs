@@ -251,7 +251,7 @@ fn a_failed_write_waits_and_shows_when_it_is_tried_again() {
 #[test]
 fn a_failure_is_forgotten_when_its_unit_needs_nothing_any_more() {
     let refusal = Refusal::Refused("exceeded quota".into());
-    let failure = Failure::after(None, &refusal, ("x", false), NOW);
+    let failure = Failure::after(None, &refusal, (REMOVAL, true), NOW);
     let seen = Seen::nothing();
     let decision = decide(&grid(), &seen.world(&["a"], vec![]), NOW);
     assert!(
@@ -259,7 +259,11 @@ fn a_failure_is_forgotten_when_its_unit_needs_nothing_any_more() {
         "it is tried again"
     );
     let later = NOW + jiff::Span::new().seconds(1);
-    assert!(!decision.still_fails("gone", &failure, later));
+    assert!(
+        decision.still_fails("leaving", &failure, NOW),
+        "its removal is tried again"
+    );
+    assert!(!decision.still_fails("leaving", &failure, later));
 }
 
 /// Two units of one grid can have one name only if a hash collides with a plain one.
