@@ -356,7 +356,8 @@ impl Model {
                 self.make_available(child.metadata.name.as_deref().unwrap());
             }
             let decision = self.decide();
-            let is_over = decision.plan.recheck.is_none_or(|wait| wait == LOOK_AGAIN);
+            let is_over = decision.plan.recheck.is_none_or(|wait| wait == LOOK_AGAIN)
+                && decision.units.values().all(|unit| unit.leaving.is_none());
             if decision.plan.is_empty() && is_over && decision.wave.waiting.is_empty() {
                 return;
             }
