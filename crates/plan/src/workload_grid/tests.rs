@@ -134,7 +134,7 @@ fn ours_is_written_by_force_and_uid() {
 fn what_is_on_its_way_is_left_alone() {
     let seen = Seen::nothing();
     let leaving = child("a", |child| {
-        child["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+        child["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     });
     let decision = decide(&grid(), &seen.world(&["a"], vec![leaving]), NOW);
     assert_eq!(

@@ -307,7 +307,7 @@ impl Model {
         let next = after["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         self.objects
             .update(name, CONTROLLER_MANAGER, |object| {
-                object["metadata"]["generation"] = json!(next)
+                object["metadata"]["generation"] = json!(next);
             })
             .unwrap();
     }
