@@ -277,3 +277,38 @@ fn of_two_units_with_one_name_the_second_is_held() {
     assert!(matches!(state(&decision, &twin), State::Held(_)));
     assert_eq!(decision.plan.units.len(), 1);
 }
+
+/// A write whose answer was lost may have changed the unit: until that is known it takes a place.
+#[test]
+fn a_unit_that_may_have_been_changed_takes_a_place() {
+    let one_by_one = grid_with(|grid| grid["spec"]["rollout"] = json!({ "maxConcurrentUnits": 1 }));
+    let children = || vec![child("a", |_| {}), child("b", |_| {})];
+    let mut seen = Seen::nothing();
+    let first = decide(&one_by_one, &seen.world(&["a", "b"], children()), NOW);
+    assert_eq!(
+        (state(&first, "a"), state(&first, "b")),
+        (&State::Change, &State::Waiting)
+    );
+    for (refusal, b) in [
+        (Refusal::NoAnswer("lost".into()), State::Waiting),
+        (Refusal::Refused("exceeded quota".into()), State::Change),
+    ] {
+        let failure = Failure::after(None, &refusal, (&first.units["a"].of, true), NOW);
+        seen.failures.insert("a".into(), failure);
+        let next = decide(&one_by_one, &seen.world(&["a", "b"], children()), NOW);
+        assert_eq!(
+            (state(&next, "a"), state(&next, "b")),
+            (&State::Retrying, &b),
+            "{refusal:?}"
+        );
+    }
+    // As does one whose change the caches do not show yet.
+    let seen = Seen::nothing();
+    let mut world = seen.world(&["a", "b"], children());
+    world.pending = BTreeSet::from(["web-a".to_owned()]);
+    let next = decide(&one_by_one, &world, NOW);
+    assert_eq!(
+        (state(&next, "a"), state(&next, "b")),
+        (&State::Pending, &State::Waiting)
+    );
+}
