@@ -226,7 +226,7 @@ fn a_unit_whose_pods_cannot_be_made_is_failing() {
     let mut failing = unit(State::Settled, false);
     let child: Child = serde_json::from_value(json!({
         "metadata": { "name": "x" },
-        "status": { "conditions": [{ "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota" }] },
+        "status": { "conditions": [{ "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota", "lastTransitionTime": "2026-01-01T00:00:00Z" }] },
     }))
     .unwrap();
     failing.child = Some(Arc::new(child));
