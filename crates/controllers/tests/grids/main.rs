@@ -13,6 +13,7 @@ mod claims;
 mod departures;
 mod drift;
 mod names;
+mod recovery;
 mod refusals;
 mod rollouts;
 mod services;

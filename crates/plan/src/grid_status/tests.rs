@@ -220,3 +220,17 @@ fn a_grid_without_units_says_why() {
     );
     assert!(ready.message.contains("label zone"), "{}", ready.message);
 }
+
+#[test]
+fn a_unit_whose_pods_cannot_be_made_is_failing() {
+    let mut failing = unit(State::Settled, false);
+    let child: Child = serde_json::from_value(json!({
+        "metadata": { "name": "x" },
+        "status": { "conditions": [{ "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota", "lastTransitionTime": "2026-01-01T00:00:00Z" }] },
+    }))
+    .unwrap();
+    failing.child = Some(Arc::new(child));
+    let status = status_of(&decision([("a".into(), failing)]));
+    assert_eq!(status.failing_units[0].reason, reason::NOT_AVAILABLE);
+    assert!(status.failing_units[0].message.contains("exceeded quota"));
+}

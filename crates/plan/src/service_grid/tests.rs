@@ -131,3 +131,15 @@ fn a_failed_write_waits() {
     );
     assert!(decision.plan.recheck.is_some());
 }
+
+#[test]
+fn a_grid_without_a_template_keeps_what_there_is_and_says_so() {
+    let settled = settled(&grid(&template()));
+    let mut empty = grid(&template());
+    empty.spec.template = None;
+    let decision = decide(&empty, &world(vec![settled]), NOW);
+    assert!(
+        matches!(&decision.state, State::Held(trouble) if trouble.reason == reason::TEMPLATE_MISSING)
+    );
+    assert!(decision.plan.is_empty());
+}

@@ -134,7 +134,7 @@ fn ours_is_written_by_force_and_uid() {
 fn what_is_on_its_way_is_left_alone() {
     let seen = Seen::nothing();
     let leaving = child("a", |child| {
-        child["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+        child["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     });
     let decision = decide(&grid(), &seen.world(&["a"], vec![leaving]), NOW);
     assert_eq!(
@@ -251,7 +251,7 @@ fn a_failed_write_waits_and_shows_when_it_is_tried_again() {
 #[test]
 fn a_failure_is_forgotten_when_its_unit_needs_nothing_any_more() {
     let refusal = Refusal::Refused("exceeded quota".into());
-    let failure = Failure::after(None, &refusal, ("x", false), NOW);
+    let failure = Failure::after(None, &refusal, (REMOVAL, true), NOW);
     let seen = Seen::nothing();
     let decision = decide(&grid(), &seen.world(&["a"], vec![]), NOW);
     assert!(
@@ -259,7 +259,11 @@ fn a_failure_is_forgotten_when_its_unit_needs_nothing_any_more() {
         "it is tried again"
     );
     let later = NOW + jiff::Span::new().seconds(1);
-    assert!(!decision.still_fails("gone", &failure, later));
+    assert!(
+        decision.still_fails("leaving", &failure, NOW),
+        "its removal is tried again"
+    );
+    assert!(!decision.still_fails("leaving", &failure, later));
 }
 
 /// Two units of one grid can have one name only if a hash collides with a plain one.
@@ -272,4 +276,39 @@ fn of_two_units_with_one_name_the_second_is_held() {
     assert_eq!(state(&decision, "A"), &State::New);
     assert!(matches!(state(&decision, &twin), State::Held(_)));
     assert_eq!(decision.plan.units.len(), 1);
+}
+
+/// A write whose answer was lost may have changed the unit: until that is known it takes a place.
+#[test]
+fn a_unit_that_may_have_been_changed_takes_a_place() {
+    let one_by_one = grid_with(|grid| grid["spec"]["rollout"] = json!({ "maxConcurrentUnits": 1 }));
+    let children = || vec![child("a", |_| {}), child("b", |_| {})];
+    let mut seen = Seen::nothing();
+    let first = decide(&one_by_one, &seen.world(&["a", "b"], children()), NOW);
+    assert_eq!(
+        (state(&first, "a"), state(&first, "b")),
+        (&State::Change, &State::Waiting)
+    );
+    for (refusal, b) in [
+        (Refusal::NoAnswer("lost".into()), State::Waiting),
+        (Refusal::Refused("exceeded quota".into()), State::Change),
+    ] {
+        let failure = Failure::after(None, &refusal, (&first.units["a"].of, true), NOW);
+        seen.failures.insert("a".into(), failure);
+        let next = decide(&one_by_one, &seen.world(&["a", "b"], children()), NOW);
+        assert_eq!(
+            (state(&next, "a"), state(&next, "b")),
+            (&State::Retrying, &b),
+            "{refusal:?}"
+        );
+    }
+    // As does one whose change the caches do not show yet.
+    let seen = Seen::nothing();
+    let mut world = seen.world(&["a", "b"], children());
+    world.pending = BTreeSet::from(["web-a".to_owned()]);
+    let next = decide(&one_by_one, &world, NOW);
+    assert_eq!(
+        (state(&next, "a"), state(&next, "b")),
+        (&State::Pending, &State::Waiting)
+    );
 }

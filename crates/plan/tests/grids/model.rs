@@ -11,7 +11,7 @@ use edgegrid_plan::failure::{Failure, Failures, Refusal};
 use edgegrid_plan::grid::Grid;
 use edgegrid_plan::judge::Judged;
 use edgegrid_plan::units::unit_of;
-use edgegrid_plan::workload_grid::{Decision, State, World, decide};
+use edgegrid_plan::workload_grid::{Decision, LOOK_AGAIN, World, decide};
 use edgegrid_plan::{Child, Claim, Kind, Step};
 use edgegrid_testkit::objects::{Name, Objects};
 use jiff::{Span, Timestamp};
@@ -307,7 +307,7 @@ impl Model {
         let next = after["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         self.objects
             .update(name, CONTROLLER_MANAGER, |object| {
-                object["metadata"]["generation"] = json!(next)
+                object["metadata"]["generation"] = json!(next);
             })
             .unwrap();
     }
@@ -356,11 +356,9 @@ impl Model {
                 self.make_available(child.metadata.name.as_deref().unwrap());
             }
             let decision = self.decide();
-            let is_waiting = decision
-                .units
-                .values()
-                .any(|unit| matches!(unit.state, State::Retrying) || unit.leaving.is_some());
-            if decision.plan.is_empty() && !is_waiting && decision.wave.waiting.is_empty() {
+            let is_over = decision.plan.recheck.is_none_or(|wait| wait == LOOK_AGAIN)
+                && decision.units.values().all(|unit| unit.leaving.is_none());
+            if decision.plan.is_empty() && is_over && decision.wave.waiting.is_empty() {
                 return;
             }
             self.work(usize::MAX, false);

@@ -104,7 +104,7 @@ fn happen(model: &mut Model, what: &Happening) {
             // Fewer places than units in flight is nobody's fault.
             let max = max.filter(|max| model.changing.len() <= usize::try_from(*max).unwrap());
             model.edit_grid(|grid| {
-                grid["spec"]["rollout"] = json!({ "maxConcurrentUnits": max, "paused": paused })
+                grid["spec"]["rollout"] = json!({ "maxConcurrentUnits": max, "paused": paused });
             });
         }
         Happening::Meddle(name, how) => meddle(model, name, how),
@@ -157,24 +157,24 @@ fn meddle(model: &mut Model, name: &str, how: &Meddling) {
             child["spec"]["template"]["spec"]["containers"][0]["image"] = json!("hacked:1");
         }),
         Meddling::Scale(replicas) => {
-            model.edit_child(name, |child| child["spec"]["replicas"] = json!(replicas))
+            model.edit_child(name, |child| child["spec"]["replicas"] = json!(replicas));
         }
         Meddling::LoseLabel => model.edit_child(name, |child| {
-            child["metadata"]["labels"][label::GRID_SELECTOR] = Value::Null
+            child["metadata"]["labels"][label::GRID_SELECTOR] = Value::Null;
         }),
         Meddling::OtherLabel => {
             model.edit_child(name, |child| {
-                child["metadata"]["labels"][label::GRID_SELECTOR] = json!("other")
+                child["metadata"]["labels"][label::GRID_SELECTOR] = json!("other");
             });
         }
         Meddling::LoseNotes => {
-            model.edit_child(name, |child| child["metadata"]["annotations"] = Value::Null)
+            model.edit_child(name, |child| child["metadata"]["annotations"] = Value::Null);
         }
         Meddling::Orphan => model.edit_child(name, |child| {
-            child["metadata"]["ownerReferences"] = Value::Null
+            child["metadata"]["ownerReferences"] = Value::Null;
         }),
         Meddling::Add => model.edit_child(name, |child| {
-            child["metadata"]["annotations"]["theirs"] = json!("x")
+            child["metadata"]["annotations"]["theirs"] = json!("x");
         }),
     }
 }
