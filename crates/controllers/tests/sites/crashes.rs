@@ -110,7 +110,7 @@ fn inject(running: &Running, trouble: Trouble, nth: usize) {
 }
 
 /// How many tests share the writes of the scenario.
-const PARTS: usize = 4;
+const PARTS: usize = 8;
 
 async fn ends_the_same(trouble: Trouble, part: usize) -> Result<()> {
     let (expected, writes) = play(Trouble::None, 0).await?;
@@ -137,14 +137,13 @@ macro_rules! at_every_write {
     ($($rule:ident: $trouble:expr;)+) => { $(
         mod $rule {
             use super::*;
-            #[tokio::test(start_paused = true)]
-            async fn first_part() -> Result<()> { ends_the_same($trouble, 0).await }
-            #[tokio::test(start_paused = true)]
-            async fn second_part() -> Result<()> { ends_the_same($trouble, 1).await }
-            #[tokio::test(start_paused = true)]
-            async fn third_part() -> Result<()> { ends_the_same($trouble, 2).await }
-            #[tokio::test(start_paused = true)]
-            async fn fourth_part() -> Result<()> { ends_the_same($trouble, 3).await }
+            at_every_write!(@parts $trouble, part_0 0, part_1 1, part_2 2, part_3 3, part_4 4, part_5 5, part_6 6, part_7 7);
+        }
+    )+ };
+    (@parts $trouble:expr, $($name:ident $part:literal),+) => { $(
+        #[tokio::test(start_paused = true)]
+        async fn $name() -> Result<()> {
+            ends_the_same($trouble, $part).await
         }
     )+ };
 }
