@@ -35,7 +35,7 @@ const CHAPTERS: usize = 7;
 async fn chapter(cluster: &Cluster, number: usize) -> Result<()> {
     match number {
         0 => {
-            let nodes = ["bj-1", "bj-2", "gz-1"].map(node);
+            let nodes = ["bj-1", "bj-2", "gz-1"].map(|name| node(name).label("disk", "ssd"));
             cluster.add_nodes(nodes).await?;
             let mut beijing = unit("beijing", &["bj-1", "bj-2"]);
             beijing.spec.set_node = Some(serde_json::from_value(json!({
@@ -50,6 +50,9 @@ async fn chapter(cluster: &Cluster, number: usize) -> Result<()> {
             cluster
                 .apply::<NodeGroup>(group("location", &["beijing", "guangzhou"]))
                 .await?;
+            let mut found = group("found", &[]);
+            found.spec.auto_find_node_keys = vec!["disk".into()];
+            cluster.apply::<NodeGroup>(found).await?;
         }
         1 => {
             cluster
@@ -92,7 +95,9 @@ async fn chapter(cluster: &Cluster, number: usize) -> Result<()> {
         }
         _ => {
             let groups: Api<NodeGroup> = Api::all(cluster.client());
-            groups.delete("location", &DeleteParams::default()).await?;
+            for name in ["location", "found"] {
+                groups.delete(name, &DeleteParams::default()).await?;
+            }
             let grids: Api<StatefulSetGrid> = Api::namespaced(cluster.client(), NAMESPACE);
             grids.delete("db", &DeleteParams::default()).await?;
         }

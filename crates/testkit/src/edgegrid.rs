@@ -10,7 +10,7 @@ use crate::eventually::eventually;
 use crate::process::Process;
 use crate::run::{PortLease, Run};
 
-/// Namespace and name of the ServiceAccount in `deploy/rbac`.
+/// Namespace and name of the service account in `deploy/rbac`.
 const ACCOUNT: (&str, &str) = ("edgegrid-system", "edgegrid-controller");
 
 /// A running `edgegrid controller`, with exactly the rights that `deploy/rbac` gives it.

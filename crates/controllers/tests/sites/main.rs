@@ -7,7 +7,6 @@
 mod harness;
 
 mod cost;
-mod crashes;
 mod rules;
 mod takeover;
 mod walkthrough;
