@@ -92,77 +92,9 @@ impl Churn {
 
     /// Something happens; returns what, for the message when a rule is broken.
     async fn event(&mut self) -> Result<String> {
-        let node = format!("n-{}", self.dice.roll(8));
-        let zone = self.dice.pick(&ZONES);
-        let unit = self.dice.pick(&UNITS);
-        let (grid, key, _) = GRIDS[self.dice.roll(GRIDS.len())];
-        let version = self.dice.roll(1000);
-        let cluster = &self.cluster;
         match self.dice.roll(14) {
-            0 | 1 => {
-                create(cluster, &self::node(&node, zone)).await?;
-                Ok(format!("node {node} comes, zone {zone}"))
-            }
-            2 => {
-                delete::<Node>(cluster, &node).await?;
-                Ok(format!("node {node} is deleted"))
-            }
-            3 | 4 => {
-                let labels = json!({ "metadata": { "labels": { ZONE: zone } } });
-                patch::<Node>(cluster, &node, &labels).await?;
-                Ok(format!("node {node} moves to zone {zone}"))
-            }
-            5 => {
-                let labels = json!({ "metadata": { "labels": { ZONE: null } } });
-                patch::<Node>(cluster, &node, &labels).await?;
-                Ok(format!("node {node} leaves its zone"))
-            }
-            6 => {
-                let ready = if self.dice.roll(2) == 0 {
-                    "True"
-                } else {
-                    "False"
-                };
-                let status =
-                    json!({ "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
-                let nodes: Api<Node> = Api::all(cluster.client());
-                let params = PatchParams::default();
-                let patched = nodes
-                    .patch_status(&node, &params, &Patch::Merge(status))
-                    .await;
-                if_exists(patched)?;
-                Ok(format!("node {node} is ready: {ready}"))
-            }
-            7 | 8 => {
-                let image = format!("superedge/echoserver:{version}");
-                let template =
-                    json!({ "spec": { "containers": [{ "name": "main", "image": image }] } });
-                let spec = json!({ "spec": { "template": { "template": template } } });
-                self.patch_grid(grid, &spec).await?;
-                Ok(format!("grid {grid} gets {image}"))
-            }
-            9 => {
-                let nodes: Vec<String> = (0..8)
-                    .filter(|_| self.dice.roll(3) == 0)
-                    .map(|n| format!("n-{n}"))
-                    .collect();
-                patch::<NodeUnit>(&self.cluster, unit, &json!({ "spec": { "nodes": nodes } }))
-                    .await?;
-                Ok(format!("unit {unit} has nodes {nodes:?}"))
-            }
-            10 => {
-                let members: Vec<&str> = UNITS
-                    .into_iter()
-                    .filter(|_| self.dice.roll(2) == 0)
-                    .collect();
-                let spec = json!({ "spec": { "nodeUnits": members } });
-                patch::<NodeGroup>(&self.cluster, GROUP, &spec).await?;
-                Ok(format!("group {GROUP} has units {members:?}"))
-            }
-            11 => {
-                let touched = self.touch_a_child(grid).await?;
-                Ok(format!("somebody {touched}, a workload of {grid} by {key}"))
-            }
+            0..=6 => self.node_event().await,
+            7..=11 => self.user_event().await,
             12 => {
                 drop(self.running.take());
                 self.running = Some(harness::start(&self.cluster).await?);
@@ -176,6 +108,77 @@ impl Churn {
                     faults.inject(1, fault, |_, path| !path.contains("watch="));
                 }
                 Ok("the next calls go wrong".into())
+            }
+        }
+    }
+
+    /// A node comes, goes, moves or flaps.
+    async fn node_event(&mut self) -> Result<String> {
+        let name = format!("n-{}", self.dice.roll(8));
+        let zone = self.dice.pick(&ZONES);
+        let cluster = &self.cluster;
+        let labelled = |zone: Option<&str>| json!({ "metadata": { "labels": { ZONE: zone } } });
+        match self.dice.roll(7) {
+            0 | 1 => {
+                create(cluster, &node(&name, zone)).await?;
+                Ok(format!("node {name} comes, zone {zone}"))
+            }
+            2 => {
+                delete::<Node>(cluster, &name).await?;
+                Ok(format!("node {name} is deleted"))
+            }
+            3 | 4 => {
+                patch::<Node>(cluster, &name, &labelled(Some(zone))).await?;
+                Ok(format!("node {name} moves to zone {zone}"))
+            }
+            5 => {
+                patch::<Node>(cluster, &name, &labelled(None)).await?;
+                Ok(format!("node {name} leaves its zone"))
+            }
+            _ => {
+                let ready = ["True", "False"][self.dice.roll(2)];
+                let ready = json!({ "conditions": [{ "type": "Ready", "status": ready }] });
+                let nodes: Api<Node> = Api::all(cluster.client());
+                let status = Patch::Merge(json!({ "status": ready }));
+                let params = PatchParams::default();
+                if_exists(nodes.patch_status(&name, &params, &status).await)?;
+                Ok(format!("node {name}: {ready}"))
+            }
+        }
+    }
+
+    /// Somebody edits a grid, a unit, a group or a workload.
+    async fn user_event(&mut self) -> Result<String> {
+        let unit = self.dice.pick(&UNITS);
+        let (grid, key, _) = GRIDS[self.dice.roll(GRIDS.len())];
+        match self.dice.roll(5) {
+            0 | 1 => {
+                let image = format!("superedge/echoserver:{}", self.dice.roll(1000));
+                let containers = json!([{ "name": "main", "image": image }]);
+                let template = json!({ "spec": { "containers": containers } });
+                let spec = json!({ "spec": { "template": { "template": template } } });
+                self.patch_grid(grid, &spec).await?;
+                Ok(format!("grid {grid} gets {image}"))
+            }
+            2 => {
+                let nodes: Vec<String> = (0..8)
+                    .filter(|_| self.dice.roll(3) == 0)
+                    .map(|n| format!("n-{n}"))
+                    .collect();
+                let spec = json!({ "spec": { "nodes": nodes } });
+                patch::<NodeUnit>(&self.cluster, unit, &spec).await?;
+                Ok(format!("unit {unit} has nodes {nodes:?}"))
+            }
+            3 => {
+                let mut members = UNITS.to_vec();
+                members.retain(|_| self.dice.roll(2) == 0);
+                let spec = json!({ "spec": { "nodeUnits": members } });
+                patch::<NodeGroup>(&self.cluster, GROUP, &spec).await?;
+                Ok(format!("group {GROUP} has units {members:?}"))
+            }
+            _ => {
+                let touched = self.touch_a_child(grid).await?;
+                Ok(format!("somebody {touched}, a workload of {grid} by {key}"))
             }
         }
     }
