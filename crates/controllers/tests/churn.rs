@@ -422,7 +422,7 @@ fn setting(name: &str, default: u64) -> u64 {
 #[tokio::test(start_paused = true)]
 #[allow(clippy::print_stdout, reason = "the seed makes a failure repeatable")]
 async fn weeks_of_churn_break_no_rule() {
-    let days = setting("EDGEGRID_CHURN_DAYS", 3);
+    let days = setting("EDGEGRID_CHURN_DAYS", 2);
     let seed = setting("EDGEGRID_SEED", 1);
     println!("{days} days, seed {seed}");
     let mut churn = Churn::new(seed).await.unwrap();
