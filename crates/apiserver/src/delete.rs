@@ -81,7 +81,10 @@ pub(crate) fn delete_object(request: &Request<'_>, wish: &Wish) -> Result<Answer
 
 fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer, CommitError> {
     let mut object = live.object.clone();
-    let expect = Expect::Revision(live.entry.revision());
+    let mut expect = Expect::Revision(live.entry.revision());
+    if namespaces::is_ending(request, &object) {
+        return Ok(Answer::ok(Content::Stored(live.entry.clone())));
+    }
     if !NOBODY_DEPENDS_ON.contains(&&*request.served.read.plural) {
         set_finalizers(&mut object, wish.policy);
     }
@@ -97,6 +100,13 @@ fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer
     }
     namespaces::prepare_delete(request, &mut object);
     if metadata::is_removable(&object) && namespaces::is_finalized(request, &object) {
+        // What could have had time to end is marked first, so that watchers see the wish.
+        if is_graceful
+            && object != live.object
+            && let Content::Stored(marked) = write::put(request, request.name(), &object, expect)?
+        {
+            expect = Expect::Revision(marked.revision());
+        }
         // What has no time to end by itself is shown as it was.
         let last = if is_graceful { &object } else { &live.object };
         let content = write::remove(request, last, expect)?;

@@ -1,5 +1,8 @@
 //! `scale`: the number of replicas, in the same form for every kind that has one.
 
+use edgegrid_machinery::apply::{
+    Element, TableVersions, Writer, parent_managers, scale_managers, track_update,
+};
 use edgegrid_machinery::patch::{json_patch, merge_patch};
 use edgegrid_machinery::selector::LabelSelector;
 use edgegrid_machinery::status::{FieldError, GroupResource, Status};
@@ -11,6 +14,11 @@ use crate::request::Request;
 use crate::served::ScalePaths;
 use crate::update::TRIES;
 use crate::write::{self, Ownership};
+
+const SCALE: TableVersions<'static> = TableVersions {
+    group: "autoscaling",
+    kind: "Scale",
+};
 
 /// GET of `scale`.
 pub(crate) fn show(request: &Request<'_>) -> Result<Answer, Status> {
@@ -34,11 +42,12 @@ pub(crate) fn write(request: &Request<'_>, is_patch: bool) -> Result<Answer, Sta
         let replicas = replicas(&wanted)?;
         let mut object = live.object.clone();
         set(&mut object, &paths.spec_replicas, replicas.into());
+        object["metadata"]["managedFields"] = owners(request, paths, &live.object, replicas)?;
         let revision = wanted["metadata"]["resourceVersion"].clone();
         if !revision.is_null() && revision != live.object["metadata"]["resourceVersion"] {
             break;
         }
-        if let Some(mut answer) = write::change(request, &live, object, Ownership::Track)? {
+        if let Some(mut answer) = write::change(request, &live, object, Ownership::Settled)? {
             answer.content = Content::Object(scale_of(&shown(request, answer.content)?, paths));
             return Ok(answer);
         }
@@ -47,6 +56,41 @@ pub(crate) fn write(request: &Request<'_>, is_patch: bool) -> Result<Answer, Sta
         &request.served.group_resource(),
         request.name(),
     ))
+}
+
+/// Who owns the fields of the object after its Scale was written: ownership is settled on the Scale,
+/// which has one field of the object, and then carried back.
+fn owners(
+    request: &Request<'_>,
+    paths: &ScalePaths,
+    object: &Value,
+    replicas: i64,
+) -> Result<Value, Status> {
+    let list = &object["metadata"]["managedFields"];
+    let path: Vec<Element> = paths.spec_replicas.split('.').map(Element::field).collect();
+    let versions = request.served.api_versions();
+    let places = versions
+        .into_iter()
+        .map(|version| (version, path.clone()))
+        .collect();
+    let mut before = scale_of(object, paths);
+    before["metadata"]["managedFields"] =
+        scale_managers(list, &places).map_err(Status::internal)?;
+    let mut after = before.clone();
+    after["spec"] = json!({ "replicas": replicas });
+    let after = write::as_writer(request, |writer| {
+        let writer = Writer {
+            versions: &SCALE,
+            api_version: "autoscaling/v1",
+            ..*writer
+        };
+        track_update(&writer, Some(&before), &after)
+    });
+    let (scale, version) = (
+        &after["metadata"]["managedFields"],
+        request.served.read.api_version(),
+    );
+    parent_managers(list, scale, &places, &version).map_err(Status::internal)
 }
 
 fn shown(request: &Request<'_>, content: Content) -> Result<Value, Status> {

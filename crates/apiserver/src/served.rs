@@ -91,7 +91,15 @@ impl Served {
                 })
             }
             Behaviour::Custom(custom) => {
-                let unknown = custom.schema.prune(&mut object);
+                let mut unknown = custom.schema.prune(&mut object);
+                if let (Some(metadata), Some(shape)) = (object.get("metadata"), object_meta()) {
+                    let normal = normal(metadata, shape).map_err(|error| {
+                        Status::bad_request(format!("{} metadata: {error}", self.read.kind))
+                    })?;
+                    let place = |path: &String| format!("metadata.{path}");
+                    unknown.extend(normal.unknown.iter().map(place));
+                    object["metadata"] = normal.object;
+                }
                 Ok(Decoded { object, unknown })
             }
         }
@@ -140,14 +148,22 @@ impl Served {
             },
             Behaviour::Custom(custom) => custom.schema.validate(object),
         };
-        let rules = metadata::Rules {
-            name: self.name_rule(),
-            namespaced: self.read.namespaced,
-            strict_finalizers: !self.is_custom(),
-        };
+        let rules = self.metadata_rules();
         let of_metadata = metadata::validate(&object["metadata"], rules, "metadata");
         verdict.errors.splice(0..0, of_metadata);
         verdict
+    }
+
+    fn metadata_rules(&self) -> metadata::Rules {
+        metadata::Rules {
+            name: self.name_rule(),
+            namespaced: self.read.namespaced,
+            strict_finalizers: !self.is_custom(),
+        }
+    }
+
+    fn judges_old_metadata(&self) -> bool {
+        matches!(&self.behaviour, Behaviour::Builtin { kind, .. } if kind.judges_old_metadata())
     }
 
     pub(crate) fn validate_update(
@@ -170,8 +186,11 @@ impl Served {
             }
             (Behaviour::Custom(custom), _) => custom.schema.validate_update(object, old),
         };
-        let of_metadata =
-            metadata::validate_update(&object["metadata"], &old["metadata"], "metadata");
+        let (new, old) = (&object["metadata"], &old["metadata"]);
+        let mut of_metadata = metadata::validate_update(new, old, "metadata");
+        if self.judges_old_metadata() && subresource.is_none() {
+            of_metadata.extend(metadata::validate(new, self.metadata_rules(), "metadata"));
+        }
         verdict.errors.splice(0..0, of_metadata);
         verdict
     }
@@ -237,6 +256,21 @@ impl Served {
             Behaviour::Custom(_) => NameRule::default(),
         }
     }
+}
+
+impl Served {
+    /// Every version in which the kind is known.
+    pub(crate) fn api_versions(&self) -> Vec<String> {
+        match &self.behaviour {
+            Behaviour::Builtin { .. } => vec![self.read.api_version()],
+            Behaviour::Custom(custom) => custom.versions.keys().cloned().collect(),
+        }
+    }
+}
+
+/// Metadata has the same shape in every kind.
+fn object_meta() -> Option<Shape<'static>> {
+    table().named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 }
 
 impl Versions for Served {

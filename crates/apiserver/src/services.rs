@@ -96,6 +96,11 @@ fn give_address(
         .as_str()
         .unwrap_or_default()
         .to_owned();
+    let first = object["spec"]["clusterIPs"][0].as_str();
+    if first.is_some_and(|first| first != asked) {
+        // Refused for that, as it is.
+        return Ok(());
+    }
     let kept = old
         .and_then(|old| old["spec"]["clusterIP"].as_str())
         .unwrap_or_default();

@@ -170,6 +170,7 @@ pub(crate) fn change(
     if ownership == Ownership::Track {
         new = tracked(request, Some(old), &new);
     }
+    restore_times(old, &mut new);
     served.prepare_update(&mut new, old, request.subresource());
     crds::prepare(request, &mut new, Some(old));
     admit(request, Operation::Update, Some(old), &mut new)?;
@@ -181,7 +182,6 @@ pub(crate) fn change(
     )?;
     warnings.extend(doubled);
     crds::check(request, &new)?;
-    restore_times(old, &mut new);
     let expect = Expect::Revision(live.entry.revision());
     let content = if new == *old {
         Ok(Content::Stored(live.entry.clone()))

@@ -30,16 +30,21 @@ mod config;
 mod container;
 mod default;
 mod definition;
+mod dropped;
 mod endpoints;
 mod event;
 mod field;
 mod list;
 mod node;
 mod pod;
+mod pod_containers;
 mod pod_default;
+mod pod_status;
 mod pod_update;
 mod prepare;
+mod rules;
 mod scheduling;
+mod security;
 mod service;
 mod service_prepare;
 mod types;
@@ -72,6 +77,7 @@ pub struct Kind {
     new_status: NewStatus,
     unconditional_update: bool,
     create_on_update: bool,
+    judges_old_metadata: bool,
     fields: &'static [(&'static str, &'static str)],
     status_keeps: &'static [&'static str],
     code: Code,
@@ -119,12 +125,14 @@ impl Kind {
         if self.new_status == NewStatus::Dropped {
             prepare::reset_status(object, self.shape(object));
         }
+        self.drop_disabled(object);
         (self.code.create)(object);
     }
 
     /// Takes from the stored object what an update of the main resource may not touch.
     pub fn prepare_update(&self, object: &mut Value, old: &Value) {
         prepare::restore(object, old, "status");
+        self.drop_disabled(object);
         (self.code.update)(object, old);
     }
 
@@ -134,6 +142,7 @@ impl Kind {
         for field in self.status_keeps {
             prepare::restore_metadata(object, old, field);
         }
+        self.drop_disabled(object);
         (self.code.status_update)(object, old);
     }
 
@@ -178,6 +187,11 @@ impl Kind {
         self.create_on_update
     }
 
+    /// Whether an update judges all of the metadata again, like a create, and not only what changed.
+    pub fn judges_old_metadata(&self) -> bool {
+        self.judges_old_metadata
+    }
+
     /// What becomes of a status that is sent with a new object.
     pub fn new_status(&self) -> NewStatus {
         self.new_status
@@ -208,6 +222,12 @@ impl Kind {
     /// Only pods have grace, and only those that a node may be running.
     pub fn grace(&self, object: &Value, asked: Option<i64>) -> Option<u64> {
         (self.group.is_empty() && self.named == "Pod").then(|| pod::grace(object, asked))
+    }
+
+    fn drop_disabled(&self, object: &mut Value) {
+        if let Some(shape) = self.shape(object) {
+            dropped::drop(object, shape);
+        }
     }
 
     fn validate(&self, object: &Value) -> Vec<FieldError> {

@@ -1,5 +1,7 @@
 //! What is different between two answers, in a form that groups alike differences.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::sides::{Answer, Request};
@@ -101,18 +103,17 @@ fn verdict(answer: &Answer) -> String {
     }
 }
 
-/// Field and reason of each cause; which item of a list it was does not matter to a signature.
+/// Field and reason of each cause, once each; which item of a list it was does not matter to a
+/// signature.
 fn causes(status: &Value) -> Vec<String> {
     let causes = status["details"]["causes"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut causes: Vec<String> = causes
-        .map(|cause| {
-            format!(
-                "{}:{}",
-                without_indexes(&text(&cause["field"])),
-                text(&cause["reason"])
-            )
-        })
+    let unique: BTreeSet<(String, String)> = causes
+        .map(|cause| (text(&cause["field"]), text(&cause["reason"])))
+        .collect();
+    let mut causes: Vec<String> = unique
+        .into_iter()
+        .map(|(field, reason)| format!("{}:{reason}", without_indexes(&field)))
         .collect();
     causes.sort();
     causes

@@ -13,29 +13,10 @@ pub(crate) const KNOWN: &[Known] = &[
         reason: "kube-apiserver drops the connection instead of answering; we answer",
     },
     Known {
-        words: &["managedFields[].time only embedded"],
-        reason: "kube-apiserver gives no time to what is written through scale; we do",
-    },
-    Known {
         words: &["causes: missing [\"<nil>:FieldValueInvalid\"], extra []"],
         reason: "kube-apiserver adds a note that rules were not checked; we give the errors alone",
     },
-    Known {
-        words: &["storageos.volumeName:FieldValueRequired"],
-        reason: DEAD_VOLUMES,
-    },
-    Known {
-        words: &["scaleIO.volumeName:FieldValueRequired"],
-        reason: DEAD_VOLUMES,
-    },
-    Known {
-        words: &["volumes[].flocker:FieldValueRequired"],
-        reason: DEAD_VOLUMES,
-    },
 ];
-
-const DEAD_VOLUMES: &str =
-    "volume types that no version of Kubernetes still mounts are not checked";
 
 /// Why a difference is as it shall be.
 pub(crate) fn reason(signature: &str) -> Option<&'static str> {

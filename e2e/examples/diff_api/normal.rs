@@ -28,6 +28,7 @@ pub(crate) fn normal(body: &Value, revisions: &mut BTreeMap<String, String>) -> 
         }
     } else if body["kind"] == "Status" {
         blank(&mut body, "/details/uid", "<uid>");
+        unnamed(&mut body, "/details/name");
     } else {
         object(&mut body, revisions);
     }
@@ -47,17 +48,15 @@ fn object(object: &mut Value, revisions: &mut BTreeMap<String, String>) {
         };
         object["metadata"]["resourceVersion"] = relation.into();
     }
-    if let (Some(prefix), Some(name)) = (
-        text(object, "/metadata/generateName"),
-        text(object, "/metadata/name"),
-    ) && name
-        .strip_prefix(&prefix)
-        .is_some_and(|suffix| suffix.len() == 5)
+    unnamed(object, "/metadata/name");
+    for condition in object
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .filter(|condition| condition["reason"] == "SchedulingGated")
     {
-        let text = object
-            .to_string()
-            .replace(&name, &format!("{prefix}<suffix>"));
-        *object = serde_json::from_str(&text).unwrap_or_default();
+        blank(condition, "/lastTransitionTime", "<time>");
     }
     blank(object, "/metadata/uid", "<uid>");
     for field in ["creationTimestamp", "deletionTimestamp"] {
@@ -66,6 +65,21 @@ fn object(object: &mut Value, revisions: &mut BTreeMap<String, String>) {
     managers(object);
     if object["kind"] == "Service" || object.pointer("/spec/clusterIPs").is_some() {
         allocated(object);
+    }
+}
+
+/// Forgets the random part of a generated name, wherever it is told.
+fn unnamed(body: &mut Value, pointer: &str) {
+    let Some(name) = text(body, pointer) else {
+        return;
+    };
+    let parts = name.strip_prefix('o').and_then(|rest| rest.split_once('-'));
+    if let Some((key, suffix)) = parts
+        && suffix.len() == 5
+        && key.chars().all(|c| c.is_ascii_digit())
+    {
+        let text = body.to_string().replace(&name, &format!("o{key}-<suffix>"));
+        *body = serde_json::from_str(&text).unwrap_or_default();
     }
 }
 

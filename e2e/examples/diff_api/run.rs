@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
         let [upstream, embedded] = self.both(request, &life.known).await?;
         self.note(life, request, &upstream);
         let raw = [upstream.body.clone(), embedded.body.clone()];
-        let answers = self.normalised([upstream, embedded], &life.key);
+        let answers = self.normalised([upstream, embedded]);
         if let Some(difference) = compare(
             self.subject.kind.plural,
             request,
@@ -152,7 +152,7 @@ impl<'a> Run<'a> {
         self.note(life, &request, &upstream);
         let is_there = upstream.is_success();
         let raw = [upstream.body.clone(), embedded.body.clone()];
-        let answers = self.normalised([upstream, embedded], &life.key);
+        let answers = self.normalised([upstream, embedded]);
         if let Some(difference) = compare(
             self.subject.kind.plural,
             &request,
@@ -177,12 +177,11 @@ impl<'a> Run<'a> {
         Ok([upstream.context("upstream")?, embedded.context("embedded")?])
     }
 
-    fn normalised(&mut self, answers: [Answer; 2], key: &str) -> [Answer; 2] {
+    fn normalised(&mut self, answers: [Answer; 2]) -> [Answer; 2] {
         let mut sides = self.sides.iter_mut();
         answers.map(|answer| {
             let side = sides.next().expect("invariant: as many sides as answers");
-            let mut body = normal(&answer.body, &mut side.revisions);
-            named(&mut body, key);
+            let body = normal(&answer.body, &mut side.revisions);
             Answer { body, ..answer }
         })
     }
@@ -324,22 +323,6 @@ impl<'a> Run<'a> {
             entry.0 += 1;
         }
         Ok(self.found)
-    }
-}
-
-/// A Status about an object with a generated name does not tell the name.
-fn named(status: &mut Value, key: &str) {
-    let name = status["details"]["name"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    if status["kind"] == "Status"
-        && name
-            .strip_prefix(key)
-            .is_some_and(|rest| rest.starts_with('-'))
-    {
-        let text = status.to_string().replace(&name, "<name>");
-        *status = serde_json::from_str(&text).unwrap_or_default();
     }
 }
 

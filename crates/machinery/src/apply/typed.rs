@@ -130,6 +130,23 @@ pub(super) fn mistakes(value: &Value, shape: Shape<'_>) -> Vec<String> {
     check.found
 }
 
+/// Whether a keyed list has an item without any key: such an object has no paths, so nobody is
+/// credited with what it holds.
+pub(super) fn has_keyless_item(value: &Value, shape: Shape<'_>) -> bool {
+    match value {
+        Value::Object(map) => map.iter().any(|(key, value)| {
+            (value.is_object() || value.is_array())
+                && has_keyless_item(value, shape.child_or_deduced(key))
+        }),
+        Value::Array(items) => items.iter().any(|item| {
+            let keyed = matches!(shape.list(), Some(ListKind::Map(_)));
+            (keyed && element_of(item, shape) == Element::Key(Vec::new()))
+                || has_keyless_item(item, shape.items())
+        }),
+        _ => false,
+    }
+}
+
 #[derive(Default)]
 struct Check {
     path: Vec<Element>,

@@ -245,14 +245,6 @@ pub(super) fn lease(lease: &Value, errors: &mut Errors) {
     spec.at("leaseTransitions").not_negative(errors);
 }
 
-/// Coordinated election is off, as it is in a cluster nobody configured.
-pub(super) fn prepare_lease(lease: &mut Value) {
-    if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.remove("strategy");
-        spec.remove("preferredHolder");
-    }
-}
-
 /// Data that was sealed stays, and stays sealed.
 fn sealed(object: &Value, old: &Value, fields: &[&str], errors: &mut Errors) {
     if old["immutable"] != true {

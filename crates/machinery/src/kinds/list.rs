@@ -47,6 +47,7 @@ const fn plain(group: &'static str, named: &'static str) -> Kind {
         new_status: NewStatus::Dropped,
         unconditional_update: true,
         create_on_update: false,
+        judges_old_metadata: false,
         fields: &[],
         status_keeps: &[],
         code: NONE,
@@ -115,12 +116,14 @@ pub(super) static KINDS: &[Kind] = &[
         status_keeps: &["ownerReferences"],
         code: Code {
             create: pod::prepare_create,
+            update: pod::prepare_update,
             status_update: pod::prepare_status_update,
             check_create: pod::check_create,
             check_update: pod_update::check,
             check_status: pod_update::check_status,
             ..NONE
         },
+        judges_old_metadata: true,
         ..tracked("", "Pod")
     },
     Kind {
@@ -172,6 +175,7 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: apps::controller_revision_update,
             ..NONE
         },
+        judges_old_metadata: true,
         ..plain("apps", "ControllerRevision")
     },
     Kind {
@@ -201,10 +205,11 @@ pub(super) static KINDS: &[Kind] = &[
             check_status: service::check_status,
             ..NONE
         },
+        judges_old_metadata: true,
         ..plain("", "Service")
     },
     Kind {
-        generation: Generation::Content,
+        generation: Generation::Prepared,
         code: Code {
             create: endpoints::prepare_slice,
             update: endpoints::prepare_slice_update,
@@ -212,6 +217,7 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: endpoints::slice_update,
             ..NONE
         },
+        judges_old_metadata: true,
         ..plain("discovery.k8s.io", "EndpointSlice")
     },
     Kind {
@@ -221,6 +227,7 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: endpoints::endpoints_update,
             ..NONE
         },
+        judges_old_metadata: true,
         ..plain("", "Endpoints")
     },
     Kind {
@@ -235,13 +242,12 @@ pub(super) static KINDS: &[Kind] = &[
             check_status: node::check_status,
             ..NONE
         },
+        judges_old_metadata: true,
         ..plain("", "Node")
     },
     Kind {
         create_on_update: true,
         code: Code {
-            create: config::prepare_lease,
-            update: |new, _| config::prepare_lease(new),
             check: config::lease,
             ..NONE
         },
@@ -253,6 +259,7 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: config::config_map_update,
             ..NONE
         },
+        judges_old_metadata: true,
         ..plain("", "ConfigMap")
     },
     Kind {
@@ -263,6 +270,7 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: config::secret_update,
             ..NONE
         },
+        judges_old_metadata: true,
         ..plain("", "Secret")
     },
     Kind {
@@ -283,15 +291,18 @@ pub(super) static KINDS: &[Kind] = &[
             update: |new, _| config::prepare_service_account(new),
             ..NONE
         },
+        judges_old_metadata: true,
         ..plain("", "ServiceAccount")
     },
     Kind {
         code: Code {
             create: claim::prepare_create,
-            update: |new, _| claim::prepare_sources(new),
+            update: claim::prepare_update,
             check_update: claim::check_update,
+            check_status: claim::check_status,
             ..NONE
         },
+        judges_old_metadata: true,
         ..plain("", "PersistentVolumeClaim")
     },
     Kind {

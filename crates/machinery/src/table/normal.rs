@@ -4,6 +4,7 @@
 //! vanish, empty optional values vanish, structs that are not pointers always appear. Ownership is
 //! tracked on that form, so we produce it too, from the table instead of from structs.
 
+use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
 use super::shape::{Field, Omit, Scalar, Shape};
@@ -141,14 +142,17 @@ impl Walk {
     fn scalar(&self, value: &Value, kind: Scalar) -> Result<Value, NormalError> {
         let wrong = |expected| Err(self.wrong(expected, kind_of(value)));
         match (kind, value) {
-            (
-                Scalar::Text
-                | Scalar::Bytes
-                | Scalar::Time
-                | Scalar::MicroTime
-                | Scalar::IntOrString,
-                Value::String(_),
-            )
+            (Scalar::Time | Scalar::MicroTime, Value::String(text)) => {
+                match time(text, kind == Scalar::MicroTime) {
+                    Some(text) => Ok(Value::String(text)),
+                    None => wrong("a time"),
+                }
+            }
+            (Scalar::Bytes, Value::Array(bytes)) => match encoded(bytes) {
+                Some(text) => Ok(Value::String(text)),
+                None => wrong("bytes"),
+            },
+            (Scalar::Text | Scalar::Bytes | Scalar::IntOrString, Value::String(_))
             | (Scalar::Boolean, Value::Bool(_))
             | (Scalar::Number, Value::Number(_)) => Ok(value.clone()),
             (Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString, Value::Number(number)) => {
@@ -180,6 +184,39 @@ impl Walk {
             got,
         }
     }
+}
+
+/// A point in time in the form it is shown in: UTC, in whole seconds or with six digits more.
+fn time(text: &str, is_fine: bool) -> Option<String> {
+    let time: Timestamp = text.parse().ok()?;
+    let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    if text.as_bytes().get(10) != Some(&b'T') || (is_fine && digits != 6) {
+        return None;
+    }
+    let form = if is_fine { "%FT%T.%6fZ" } else { "%FT%TZ" };
+    Some(time.strftime(form).to_string())
+}
+
+/// Bytes that were given as numbers, in base 64.
+fn encoded(bytes: &[Value]) -> Option<String> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let byte = |value: &Value| u8::try_from(value.as_u64()?).ok();
+    let bytes: Vec<u8> = bytes.iter().map(byte).collect::<Option<_>>()?;
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let part = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = part(0) << 16 | part(1) << 8 | part(2);
+        for digit in 0..4 {
+            let value = DIGITS[(bits >> (18 - 6 * digit)) as usize & 63];
+            text.push(if digit > chunk.len() {
+                '='
+            } else {
+                char::from(value)
+            });
+        }
+    }
+    Some(text)
 }
 
 /// A type with declared fields; other maps have keys the user chose.
