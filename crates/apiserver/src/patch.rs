@@ -117,12 +117,9 @@ fn apply_once(
         return create_applied(request, body).map(Some);
     };
     let applied = merged(request, Some(&live.object), body)?;
-    let (object, complaints) = write::decode(request, applied, &[])?;
-    let answer = write::change(request, live, object, Ownership::Settled)?;
-    Ok(answer.map(|mut answer| {
-        answer.warnings.splice(0..0, complaints);
-        answer
-    }))
+    let object = request.served.decode_applied(applied);
+    let object = object.map_err(|status| Status::unmergeable(status.message()))?;
+    write::change(request, live, object.object, Ownership::Settled)
 }
 
 fn create_applied(request: &Request<'_>, body: &Value) -> Result<Answer, Status> {
@@ -137,11 +134,10 @@ fn create_applied(request: &Request<'_>, body: &Value) -> Result<Answer, Status>
         return Err(Status::conflict(&resource, name, why));
     }
     let applied = merged(request, None, body)?;
-    let (object, complaints) = write::decode(request, applied, &[])?;
-    write::check_named(request, &object)?;
-    let mut answer = write::create(request, object, Ownership::Settled)?;
-    answer.warnings.splice(0..0, complaints);
-    Ok(answer)
+    let object = request.served.decode_applied(applied);
+    let object = object.map_err(|status| Status::unmergeable(status.message()))?;
+    write::check_named(request, &object.object)?;
+    write::create(request, object.object, Ownership::Settled)
 }
 
 fn merged(request: &Request<'_>, live: Option<&Value>, body: &Value) -> Result<Value, Status> {

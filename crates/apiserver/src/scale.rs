@@ -77,7 +77,11 @@ fn owners(
     before["metadata"]["managedFields"] =
         scale_managers(list, &places).map_err(Status::internal)?;
     let mut after = before.clone();
-    after["spec"] = json!({ "replicas": replicas });
+    // A Scale of none does not say so, and so nobody owns that.
+    after["spec"] = match replicas {
+        0 => json!({}),
+        replicas => json!({ "replicas": replicas }),
+    };
     let after = write::as_writer(request, |writer| {
         let writer = Writer {
             versions: &SCALE,

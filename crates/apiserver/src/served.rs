@@ -15,7 +15,7 @@ use edgegrid_machinery::kinds::Kind;
 use edgegrid_machinery::metadata::{self, Generation};
 use edgegrid_machinery::names::NameRule;
 use edgegrid_machinery::schema::{Schema, Verdict};
-use edgegrid_machinery::status::{GroupResource, Status};
+use edgegrid_machinery::status::{FieldError, GroupResource, Status};
 use edgegrid_machinery::table::{Shape, Shapes, normal, table, zero};
 use serde_json::Value;
 
@@ -91,18 +91,33 @@ impl Served {
                 })
             }
             Behaviour::Custom(custom) => {
-                let mut unknown = custom.schema.prune(&mut object);
-                if let (Some(metadata), Some(shape)) = (object.get("metadata"), object_meta()) {
-                    let normal = normal(metadata, shape).map_err(|error| {
-                        Status::bad_request(format!("{} metadata: {error}", self.read.kind))
-                    })?;
-                    let place = |path: &String| format!("metadata.{path}");
-                    unknown.extend(normal.unknown.iter().map(place));
-                    object["metadata"] = normal.object;
-                }
-                Ok(Decoded { object, unknown })
+                let pruned = custom.schema.prune(&mut object);
+                let mut decoded = self.decode_metadata(object)?;
+                decoded.unknown.extend(pruned);
+                Ok(decoded)
             }
         }
+    }
+
+    /// Like [`Served::decode`] for what apply made: its types are known to fit, and of a custom
+    /// resource also nulls stay.
+    pub(crate) fn decode_applied(&self, object: Value) -> Result<Decoded, Status> {
+        match &self.behaviour {
+            Behaviour::Builtin { .. } => self.decode(object),
+            Behaviour::Custom(_) => self.decode_metadata(object),
+        }
+    }
+
+    fn decode_metadata(&self, mut object: Value) -> Result<Decoded, Status> {
+        let mut unknown = Vec::new();
+        if let (Some(metadata), Some(shape)) = (object.get("metadata"), object_meta()) {
+            let normal = normal(metadata, shape).map_err(|error| {
+                Status::bad_request(format!("{} metadata: {error}", self.read.kind))
+            })?;
+            unknown.extend(normal.unknown.iter().map(|path| format!("metadata.{path}")));
+            object["metadata"] = normal.object;
+        }
+        Ok(Decoded { object, unknown })
     }
 
     pub(crate) fn default(&self, object: &mut Value) {
@@ -141,16 +156,24 @@ impl Served {
     }
 
     pub(crate) fn validate_create(&self, object: &Value) -> Verdict {
-        let mut verdict = match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => Verdict {
-                errors: kind.validate_create(object),
-                warnings: Vec::new(),
-            },
+        let verdict = match &self.behaviour {
+            Behaviour::Builtin { kind, .. } => Verdict::of(kind.validate_create(object)),
             Behaviour::Custom(custom) => custom.schema.validate(object),
         };
         let rules = self.metadata_rules();
         let of_metadata = metadata::validate(&object["metadata"], rules, "metadata");
-        verdict.errors.splice(0..0, of_metadata);
+        self.with_metadata(verdict, of_metadata)
+    }
+
+    /// Adds what is wrong with the metadata, unless something else ended the judgement.
+    fn with_metadata(&self, mut verdict: Verdict, of_metadata: Vec<FieldError>) -> Verdict {
+        let is_over = match &self.behaviour {
+            Behaviour::Builtin { kind, .. } => kind.ends_judgement(&verdict.errors),
+            Behaviour::Custom(_) => false,
+        };
+        if !is_over {
+            verdict.put_first(of_metadata);
+        }
         verdict
     }
 
@@ -163,7 +186,10 @@ impl Served {
     }
 
     fn judges_old_metadata(&self) -> bool {
-        matches!(&self.behaviour, Behaviour::Builtin { kind, .. } if kind.judges_old_metadata())
+        match &self.behaviour {
+            Behaviour::Builtin { kind, .. } => kind.judges_old_metadata(),
+            Behaviour::Custom(_) => true,
+        }
     }
 
     pub(crate) fn validate_update(
@@ -172,15 +198,11 @@ impl Served {
         old: &Value,
         subresource: Option<&str>,
     ) -> Verdict {
-        let mut verdict = match (&self.behaviour, subresource) {
-            (Behaviour::Builtin { kind, .. }, Some("status")) => Verdict {
-                errors: kind.validate_status_update(object, old),
-                warnings: Vec::new(),
-            },
-            (Behaviour::Builtin { kind, .. }, _) => Verdict {
-                errors: kind.validate_update(object, old),
-                warnings: Vec::new(),
-            },
+        let verdict = match (&self.behaviour, subresource) {
+            (Behaviour::Builtin { kind, .. }, Some("status")) => {
+                Verdict::of(kind.validate_status_update(object, old))
+            }
+            (Behaviour::Builtin { kind, .. }, _) => Verdict::of(kind.validate_update(object, old)),
             (Behaviour::Custom(custom), Some("status")) => {
                 custom.schema.validate_status_update(object, old)
             }
@@ -191,8 +213,7 @@ impl Served {
         if self.judges_old_metadata() && subresource.is_none() {
             of_metadata.extend(metadata::validate(new, self.metadata_rules(), "metadata"));
         }
-        verdict.errors.splice(0..0, of_metadata);
-        verdict
+        self.with_metadata(verdict, of_metadata)
     }
 
     pub(crate) fn generation(&self) -> Generation {

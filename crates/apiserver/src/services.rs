@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use edgegrid_machinery::status::{FieldError, GroupResource, Status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::admission::{Admission, Attributes, Operation};
 use crate::request::live;
@@ -117,15 +117,35 @@ fn give_address(
     let spec = &mut object["spec"];
     spec["clusterIP"] = address.as_str().into();
     spec["clusterIPs"] = json!([address]);
-    for (field, value) in [
-        ("ipFamilies", json!(["IPv4"])),
-        ("ipFamilyPolicy", json!("SingleStack")),
-    ] {
-        if spec[field].is_null() {
-            spec[field] = value;
-        }
-    }
+    give_families(spec);
     Ok(())
+}
+
+/// One family is served, but a Service without addresses and without pods of its own may speak of both.
+fn give_families(spec: &mut Value) {
+    let is_free =
+        spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(Map::is_empty);
+    if spec["ipFamilyPolicy"].is_null() {
+        let policy = if is_free {
+            "RequireDualStack"
+        } else {
+            "SingleStack"
+        };
+        spec["ipFamilyPolicy"] = policy.into();
+    }
+    let mut families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
+    if families.is_empty() {
+        families.push("IPv4".into());
+    }
+    if is_free && families.len() == 1 && spec["ipFamilyPolicy"] != "SingleStack" {
+        let other = if families[0] == "IPv4" {
+            "IPv6"
+        } else {
+            "IPv4"
+        };
+        families.push(other.into());
+    }
+    spec["ipFamilies"] = families.into();
 }
 
 fn check_address(object: &Value, asked: &str, taken: &BTreeSet<String>) -> Result<(), Status> {

@@ -89,6 +89,8 @@ struct Code {
     create: fn(&mut Value),
     update: fn(&mut Value, &Value),
     status_update: fn(&mut Value, &Value),
+    /// What the rules of types see instead of the object itself.
+    view: Option<fn(&Value) -> Value>,
     check: fn(&Value, &mut Vec<FieldError>),
     check_create: fn(&Value, &mut Vec<FieldError>),
     check_update: fn(&Value, &Value, &mut Vec<FieldError>),
@@ -192,6 +194,13 @@ impl Kind {
         self.judges_old_metadata
     }
 
+    /// Whether these errors are all that is told: addresses of a Service are given out before
+    /// anything else is judged, so a wrong wish for one ends it.
+    pub fn ends_judgement(&self, errors: &[FieldError]) -> bool {
+        let is_of_addresses = |error: &FieldError| service::is_of_addresses(error.field());
+        self.named == "Service" && !errors.is_empty() && errors.iter().all(is_of_addresses)
+    }
+
     /// What becomes of a status that is sent with a new object.
     pub fn new_status(&self) -> NewStatus {
         self.new_status
@@ -233,7 +242,10 @@ impl Kind {
     fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let Some(shape) = self.shape(object) {
-            types::check(object, shape, &mut errors);
+            match self.code.view {
+                Some(view) => types::check(&view(object), shape, &mut errors),
+                None => types::check(object, shape, &mut errors),
+            }
         }
         (self.code.check)(object, &mut errors);
         errors

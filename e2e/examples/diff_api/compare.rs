@@ -58,12 +58,29 @@ pub(crate) fn compare(
             detail: detail(&what),
         });
     }
-    let mut path = String::new();
-    let (what, detail) = objects(&upstream.body, &embedded.body, &mut path)?;
+    let (left, right) = (&upstream.body, &embedded.body);
+    // What nobody can see but in the revision comes last.
+    let content = objects(&unrevised(left), &unrevised(right), &mut String::new());
+    let (what, detail) = content.or_else(|| objects(left, right, &mut String::new()))?;
     Some(Difference {
         signature: format!("{plural} {verb}: {what}"),
         detail,
     })
+}
+
+/// An object, or a list of them, without revisions.
+fn unrevised(body: &Value) -> Value {
+    let mut body = body.clone();
+    let strip = |object: &mut Value| {
+        if let Some(revision) = object.pointer_mut("/metadata/resourceVersion") {
+            *revision = Value::Null;
+        }
+    };
+    strip(&mut body);
+    if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(strip);
+    }
+    body
 }
 
 fn statuses(upstream: &Answer, embedded: &Answer, scope: Scope) -> Option<String> {
@@ -191,7 +208,12 @@ fn differs(path: &str, left: &Value, right: &Value) -> (String, String) {
         clip(&left.to_string()),
         clip(&right.to_string())
     );
-    (format!("object {path} differs"), detail)
+    let what = match (left.as_str(), right.as_str()) {
+        (Some("<new>"), Some("<same>")) => format!("object {path} new upstream only"),
+        (Some("<same>"), Some("<new>")) => format!("object {path} new embedded only"),
+        _ => format!("object {path} differs"),
+    };
+    (what, detail)
 }
 
 fn brief(answer: &Answer) -> String {

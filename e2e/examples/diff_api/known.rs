@@ -13,6 +13,16 @@ pub(crate) const KNOWN: &[Known] = &[
         reason: "kube-apiserver drops the connection instead of answering; we answer",
     },
     Known {
+        words: &["metadata.resourceVersion new upstream only"],
+        reason: "kube-apiserver compares stored bytes, so it writes where nothing can be seen to \
+                 change: a claim's default phase, a null that became empty",
+    },
+    Known {
+        words: &["strategic: 500 - / 422 Invalid metadata.finalizers"],
+        reason: "kube-apiserver takes the keys of a patch in random order, so it refuses a list \
+                 that is both taken from and given a null now as unmergeable, now as invalid",
+    },
+    Known {
         words: &["causes: missing [\"<nil>:FieldValueInvalid\"], extra []"],
         reason: "kube-apiserver adds a note that rules were not checked; we give the errors alone",
     },

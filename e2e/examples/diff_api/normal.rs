@@ -7,13 +7,16 @@ use serde_json::{Value, json};
 /// Places where a Service holds what the server chose.
 const ALLOCATED: [&str; 2] = ["/spec/clusterIP", "/spec/healthCheckNodePort"];
 
-/// An answer without what may differ. `revisions` remembers the last revision of each uid, so that
-/// "changed" and "unchanged" stay visible.
-pub(crate) fn normal(body: &Value, revisions: &mut BTreeMap<String, String>) -> Value {
+/// What each object was when it was last seen, by uid: its revision, all of it, and all but times.
+pub(crate) type Seen = BTreeMap<String, [Value; 3]>;
+
+/// An answer without what may differ. `seen` remembers objects, so that "changed" and "unchanged"
+/// stay visible.
+pub(crate) fn normal(body: &Value, seen: &mut Seen) -> Value {
     let mut body = body.clone();
     if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
         for item in items {
-            object(item, revisions);
+            object(item, seen);
             // Explained: our items always say their type, so that bytes are kept once.
             if let Some(item) = item.as_object_mut() {
                 item.remove("apiVersion");
@@ -30,24 +33,18 @@ pub(crate) fn normal(body: &Value, revisions: &mut BTreeMap<String, String>) -> 
         blank(&mut body, "/details/uid", "<uid>");
         unnamed(&mut body, "/details/name");
     } else {
-        object(&mut body, revisions);
+        object(&mut body, seen);
     }
     body
 }
 
-fn object(object: &mut Value, revisions: &mut BTreeMap<String, String>) {
-    if let (Some(uid), Some(revision)) = (
-        text(object, "/metadata/uid"),
-        text(object, "/metadata/resourceVersion"),
-    ) {
-        let before = revisions.insert(uid, revision.clone());
-        let relation = if before.is_none_or(|before| before != revision) {
-            "<new>"
-        } else {
-            "<same>"
-        };
-        object["metadata"]["resourceVersion"] = relation.into();
-    }
+fn object(object: &mut Value, seen: &mut Seen) {
+    let mut before = object.clone();
+    let revision = before
+        .pointer_mut("/metadata/resourceVersion")
+        .map(Value::take)
+        .filter(|revision| revision != "");
+    let uid = text(object, "/metadata/uid");
     unnamed(object, "/metadata/name");
     for condition in object
         .pointer_mut("/status/conditions")
@@ -65,6 +62,21 @@ fn object(object: &mut Value, revisions: &mut BTreeMap<String, String>) {
     managers(object);
     if object["kind"] == "Service" || object.pointer("/spec/clusterIPs").is_some() {
         allocated(object);
+    }
+    if let (Some(uid), Some(revision)) = (uid, revision) {
+        blank(object, "/metadata/resourceVersion", "<rv>");
+        let now = [revision, before, object.clone()];
+        let last = seen.insert(uid, now.clone());
+        let is_same = |[revision, all, rest]: [Value; 3]| {
+            // A write of the same by the same manager is one if it falls into another second.
+            revision == now[0] || (rest == now[2] && all != now[1])
+        };
+        let relation = if last.is_some_and(is_same) {
+            "<same>"
+        } else {
+            "<new>"
+        };
+        object["metadata"]["resourceVersion"] = relation.into();
     }
 }
 

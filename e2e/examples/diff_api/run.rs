@@ -99,10 +99,24 @@ impl<'a> Run<'a> {
     pub(crate) async fn step(&mut self) -> Result<()> {
         let index = self.rng.below(self.lives.len());
         let mut life = std::mem::take(&mut self.lives[index]);
-        let (request, effect) = self.requests.next(&mut life, &mut self.rng)?;
-        let goes_on = self.ask(&mut life, &request, effect).await?;
+        let goes_on = if life.exists && life.history.len() > self.requests.targets.span() {
+            self.bury(&mut life).await?
+        } else {
+            let (request, effect) = self.requests.next(&mut life, &mut self.rng)?;
+            self.ask(&mut life, &request, effect).await?
+        };
         self.lives[index] = if goes_on { life } else { self.birth() };
         Ok(())
+    }
+
+    /// Ends a life that lasted long enough, so that new objects come; both must agree on that too.
+    async fn bury(&mut self, life: &mut Life) -> Result<bool> {
+        for (request, effect) in self.requests.last() {
+            if !self.ask(life, &request, effect).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Sends, compares, and remembers what is there now; false when the object's life is over.
@@ -137,7 +151,11 @@ impl<'a> Run<'a> {
 
     /// An object that lost its last finalizer while it was going is gone.
     async fn is_going(&mut self, life: &mut Life) -> Result<bool> {
-        if life.known[0]["metadata"]["deletionTimestamp"].is_null() {
+        let metadata = &life.known[0]["metadata"];
+        let is_held = metadata["finalizers"]
+            .as_array()
+            .is_some_and(|held| !held.is_empty());
+        if metadata["deletionTimestamp"].is_null() || is_held {
             return Ok(false);
         }
         Ok(!self.look(life).await?)
@@ -181,7 +199,7 @@ impl<'a> Run<'a> {
         let mut sides = self.sides.iter_mut();
         answers.map(|answer| {
             let side = sides.next().expect("invariant: as many sides as answers");
-            let body = normal(&answer.body, &mut side.revisions);
+            let body = normal(&answer.body, &mut side.seen);
             Answer { body, ..answer }
         })
     }

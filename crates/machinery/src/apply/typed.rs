@@ -130,27 +130,22 @@ pub(super) fn mistakes(value: &Value, shape: Shape<'_>) -> Vec<String> {
     check.found
 }
 
-/// Whether a keyed list has an item without any key: such an object has no paths, so nobody is
-/// credited with what it holds.
-pub(super) fn has_keyless_item(value: &Value, shape: Shape<'_>) -> bool {
-    match value {
-        Value::Object(map) => map.iter().any(|(key, value)| {
-            (value.is_object() || value.is_array())
-                && has_keyless_item(value, shape.child_or_deduced(key))
-        }),
-        Value::Array(items) => items.iter().any(|item| {
-            let keyed = matches!(shape.list(), Some(ListKind::Map(_)));
-            (keyed && element_of(item, shape) == Element::Key(Vec::new()))
-                || has_keyless_item(item, shape.items())
-        }),
-        _ => false,
-    }
+/// Whether a value has paths at all: one that does not fit its shape has none, but items that are
+/// there twice do no harm.
+pub(super) fn fits(value: &Value, shape: Shape<'_>) -> bool {
+    let mut check = Check {
+        allows_duplicates: true,
+        ..Check::default()
+    };
+    check.value(value, shape);
+    check.found.is_empty()
 }
 
 #[derive(Default)]
 struct Check {
     path: Vec<Element>,
     found: Vec<String>,
+    allows_duplicates: bool,
 }
 
 impl Check {
@@ -226,7 +221,7 @@ impl Check {
                 },
                 _ => Element::Index(i64::try_from(index).unwrap_or(i64::MAX)),
             };
-            if !seen.insert(element.clone()) {
+            if !seen.insert(element.clone()) && !self.allows_duplicates {
                 self.report(&format!("duplicate entries for key {element}"));
             }
             self.path.push(element);

@@ -10,7 +10,7 @@ use super::managed::{Identity, Managers, Operation, Owned};
 use super::order::equal;
 use super::path::PathSet;
 use super::prune::{named, reconciled, remove};
-use super::typed::{field_set, has_keyless_item, mistakes};
+use super::typed::{field_set, fits, mistakes};
 use super::{Error, Outcome, Writer, last_applied, merge, track};
 use crate::table::Shape;
 
@@ -41,7 +41,7 @@ pub(super) fn apply(
         body: &body,
         shape: shape(writer)?,
     };
-    if has_keyless_item(&bare, step.shape) {
+    if !fits(&bare, step.shape) {
         let (object, mistakes) = (step.describe(), mistakes(&bare, step.shape));
         return Err(Error::Shape { object, mistakes });
     }

@@ -49,8 +49,8 @@ pub(super) fn default_stateful_set(spec: &mut Map<String, Value>) {
         .flatten()
     {
         if let Some(claim) = claim.as_object_mut() {
-            fill(claim, "apiVersion", "v1");
-            fill(claim, "kind", "PersistentVolumeClaim");
+            claim.insert("apiVersion".to_owned(), "v1".into());
+            claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
         }
     }
 }

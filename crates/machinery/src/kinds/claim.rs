@@ -27,6 +27,13 @@ pub(super) fn prepare_update(claim: &mut Value, old: &Value) {
     prepare_sources(claim, &old["spec"]);
 }
 
+/// The health of a volume is not told yet.
+pub(super) fn prepare_status_update(claim: &mut Value, _: &Value) {
+    if let Some(status) = claim.get_mut("status") {
+        remove(status, "healthStatus");
+    }
+}
+
 /// The two ways to name a source say the same; one in another namespace is dropped.
 fn prepare_sources(claim: &mut Value, old: &Value) {
     let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else {

@@ -178,6 +178,10 @@ static RULES: &[(&str, Rules)] = &[
         "api.core.v1.ObjectFieldSelector",
         fields(&[("apiVersion", Given::Text("v1"))]),
     ),
+    (
+        "api.core.v1.ResourceFieldSelector",
+        fields(&[("divisor", Given::Text("0"))]),
+    ),
     ("api.core.v1.Secret", code(config::default_secret)),
     ("api.core.v1.Service", code(service_prepare::default)),
     (

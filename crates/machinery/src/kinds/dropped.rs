@@ -90,10 +90,6 @@ static LOST: &[(&str, Lost)] = &[
     ),
     ("api.core.v1.PodCertificateProjection", fields(&["user"])),
     (
-        "api.core.v1.PersistentVolumeClaimStatus",
-        fields(&["healthStatus"]),
-    ),
-    (
         "api.coordination.v1.LeaseSpec",
         fields(&["strategy", "preferredHolder"]),
     ),

@@ -12,6 +12,7 @@ const NONE: Code = Code {
     create: |_| {},
     update: |_, _| {},
     status_update: |_, _| {},
+    view: None,
     check: |_, _| {},
     check_create: |_, _| {},
     check_update: |_, _, _| {},
@@ -149,6 +150,7 @@ pub(super) static KINDS: &[Kind] = &[
     Kind {
         name: NameRule::Label,
         code: Code {
+            view: Some(apps::with_claims_as_volumes),
             check: apps::stateful_set,
             check_create: apps::stateful_set_create,
             check_update: apps::stateful_set_update,
@@ -298,6 +300,7 @@ pub(super) static KINDS: &[Kind] = &[
         code: Code {
             create: claim::prepare_create,
             update: claim::prepare_update,
+            status_update: claim::prepare_status_update,
             check_update: claim::check_update,
             check_status: claim::check_status,
             ..NONE

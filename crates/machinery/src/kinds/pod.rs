@@ -445,7 +445,12 @@ fn unique_names(spec: &Place<'_>, errors: &mut Errors) {
     for list in CONTAINERS {
         for container in spec.at(list).items() {
             let name = container.at("name");
-            if !names.insert(name.text()) && (list == "containers" || !name.is_empty()) {
+            // An init container without a name does not claim it.
+            let is_new = match list {
+                "initContainers" if name.is_empty() => !names.contains(""),
+                _ => names.insert(name.text()),
+            };
+            if !is_new {
                 name.duplicate(errors);
             }
         }

@@ -71,11 +71,8 @@ fn stay_terminated(
     for old in before.items() {
         let ended = old.at("state").at("terminated");
         let same = |other: &&Place<'_>| other.at("name").text() == old.at("name").text();
-        let statuses = now.items();
-        let runs = statuses
-            .iter()
-            .find(same)
-            .is_some_and(|new| !new.at("state").at("terminated").is_set());
+        let runs = |new: &Place<'_>| same(&new) && !new.at("state").at("terminated").is_set();
+        let runs = now.items().iter().any(runs);
         let container = containers.iter().find(same);
         let restarts = container
             .is_some_and(|container| may_restart(container, spec, ended.at("exitCode").number()));

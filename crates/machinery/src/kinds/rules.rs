@@ -516,7 +516,7 @@ pub(super) static RULES: &[(&str, Rules)] = &[
         "api.discovery.v1.EndpointPort",
         fields(&[
             ("name", Rule::Label),
-            ("protocol", Rule::Chosen(PROTOCOLS)),
+            ("protocol", Rule::OneOf(PROTOCOLS)),
             ("appProtocol", Rule::Qualified),
         ]),
     ),

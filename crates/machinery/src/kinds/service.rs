@@ -16,6 +16,11 @@ pub(super) fn is_external(kind: &str, has_external_ips: bool) -> bool {
     matches!(kind, "LoadBalancer" | "NodePort") || (kind == "ClusterIP" && has_external_ips)
 }
 
+/// Whether a complaint is about what addresses were wished for.
+pub(super) fn is_of_addresses(field: &str) -> bool {
+    field.starts_with("spec.clusterIPs") || field.starts_with("spec.ipFamil")
+}
+
 pub(super) fn check(service: &Value, errors: &mut Errors) {
     let spec = Place::root(service).at("spec");
     let kind = spec.at("type");

@@ -152,6 +152,7 @@ impl Walk {
                 Some(text) => Ok(Value::String(text)),
                 None => wrong("bytes"),
             },
+            (Scalar::Bytes, Value::String(text)) if !is_base64(text) => wrong("base 64"),
             (Scalar::Text | Scalar::Bytes | Scalar::IntOrString, Value::String(_))
             | (Scalar::Boolean, Value::Bool(_))
             | (Scalar::Number, Value::Number(_)) => Ok(value.clone()),
@@ -196,6 +197,13 @@ fn time(text: &str, is_fine: bool) -> Option<String> {
     }
     let form = if is_fine { "%FT%T.%6fZ" } else { "%FT%TZ" };
     Some(time.strftime(form).to_string())
+}
+
+/// Whether a text is groups of four digits, padded at the end.
+fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    text.len() % 4 == 0 && text.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
 }
 
 /// Bytes that were given as numbers, in base 64.
