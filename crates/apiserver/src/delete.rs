@@ -82,7 +82,12 @@ pub(crate) fn delete_object(request: &Request<'_>, wish: &Wish) -> Result<Answer
 fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer, CommitError> {
     let mut object = live.object.clone();
     let mut expect = Expect::Revision(live.entry.revision());
-    if namespaces::is_ending(request, &object) {
+    let left = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let is_pending = |left: i64| wish.grace.is_none_or(|asked| asked >= left);
+    if namespaces::is_ending(request, &object)
+        || (request.served.is_graceful() && left.is_some_and(is_pending))
+    {
+        // It goes as it was told before.
         return Ok(Answer::ok(Content::Stored(live.entry.clone())));
     }
     if !NOBODY_DEPENDS_ON.contains(&&*request.served.read.plural) {

@@ -3,14 +3,13 @@
 //! A deleted namespace is Terminating until its `spec.finalizers` are empty; the one that every
 //! namespace has is removed, through `finalize`, by whoever emptied it.
 
-use edgegrid_machinery::metadata;
 use edgegrid_machinery::status::{GroupResource, Status};
-use edgegrid_store::{CommitError, Expect};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::update::TRIES;
+use crate::write::Ownership;
 use crate::{body, write};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -58,31 +57,15 @@ pub(crate) fn is_finalized(request: &Request<'_>, object: &Value) -> bool {
     !is_namespaces(request) || finalizers.is_none_or(Vec::is_empty)
 }
 
-/// PUT of `finalize`: takes over `spec.finalizers`, and nothing else.
+/// PUT of `finalize`: an update that may also take finalizers out of the spec.
 pub(crate) fn finalize(request: &Request<'_>) -> Result<Answer, Status> {
-    let body = body::object(&request.body, &request.media_type)?.value;
+    let read = body::object(&request.body, &request.media_type)?;
+    write::check_type(request, &read.value)?;
+    let (object, _) = write::decode(request, read.value, &read.duplicates)?;
     for _ in 0..TRIES {
         let live = request.live(request.name())?;
-        metadata::check_uid(&body, &live.object, &resource())?;
-        if !metadata::revision(&body).is_empty() {
-            metadata::check_revision(&body, &live.object, &resource(), true)?;
-        }
-        let mut object = live.object.clone();
-        crate::served::put(
-            &mut object["spec"],
-            "finalizers",
-            body["spec"].get("finalizers"),
-        );
-        let expect = Expect::Revision(live.entry.revision());
-        let done = if metadata::is_removable(&object) && is_finalized(request, &object) {
-            write::remove(request, &object, expect)
-        } else {
-            write::put(request, request.name(), &object, expect)
-        };
-        match done {
-            Ok(content) => return Ok(Answer::ok(content)),
-            Err(CommitError::Conflict { .. }) => {}
-            Err(error) => return Err(Status::internal(error)),
+        if let Some(answer) = write::change(request, &live, object.clone(), Ownership::Track)? {
+            return Ok(answer);
         }
     }
     Err(Status::modified(&resource(), request.name()))

@@ -16,7 +16,7 @@ use edgegrid_machinery::metadata::{self, Generation};
 use edgegrid_machinery::names::NameRule;
 use edgegrid_machinery::schema::{Schema, Verdict};
 use edgegrid_machinery::status::{FieldError, GroupResource, Status};
-use edgegrid_machinery::table::{Shape, Shapes, normal, table, zero};
+use edgegrid_machinery::table::{Shape, Shapes, normal, table, wrapped, zero};
 use serde_json::Value;
 
 /// What a request must know of a resource.
@@ -103,15 +103,18 @@ impl Served {
     /// resource also nulls stay.
     pub(crate) fn decode_applied(&self, object: Value) -> Result<Decoded, Status> {
         match &self.behaviour {
-            Behaviour::Builtin { .. } => self.decode(object),
+            Behaviour::Builtin { shape, .. } => {
+                let object = wrapped(&object, *shape);
+                self.decode(object)
+            }
             Behaviour::Custom(_) => self.decode_metadata(object),
         }
     }
 
     fn decode_metadata(&self, mut object: Value) -> Result<Decoded, Status> {
         let mut unknown = Vec::new();
-        if let (Some(metadata), Some(shape)) = (object.get("metadata"), object_meta()) {
-            let normal = normal(metadata, shape).map_err(|error| {
+        if let Some(metadata) = object.get("metadata") {
+            let normal = normal(metadata, table().object_meta()).map_err(|error| {
                 Status::bad_request(format!("{} metadata: {error}", self.read.kind))
             })?;
             unknown.extend(normal.unknown.iter().map(|path| format!("metadata.{path}")));
@@ -146,6 +149,9 @@ impl Served {
             (Behaviour::Builtin { kind, .. }, Some("status")) => {
                 kind.prepare_status_update(object, old);
             }
+            (Behaviour::Builtin { .. }, Some("finalize")) => {
+                put(object, "status", old.get("status"))
+            }
             (Behaviour::Builtin { kind, .. }, _) => kind.prepare_update(object, old),
             (Behaviour::Custom(_), Some("status")) => only_status(object, old),
             (Behaviour::Custom(custom), _) if custom.has_status => {
@@ -162,13 +168,18 @@ impl Served {
         };
         let rules = self.metadata_rules();
         let of_metadata = metadata::validate(&object["metadata"], rules, "metadata");
-        self.with_metadata(verdict, of_metadata)
+        self.with_metadata(object, verdict, of_metadata)
     }
 
     /// Adds what is wrong with the metadata, unless something else ended the judgement.
-    fn with_metadata(&self, mut verdict: Verdict, of_metadata: Vec<FieldError>) -> Verdict {
+    fn with_metadata(
+        &self,
+        object: &Value,
+        mut verdict: Verdict,
+        of_metadata: Vec<FieldError>,
+    ) -> Verdict {
         let is_over = match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.ends_judgement(&verdict.errors),
+            Behaviour::Builtin { kind, .. } => kind.ends_judgement(object, &verdict.errors),
             Behaviour::Custom(_) => false,
         };
         if !is_over {
@@ -181,7 +192,10 @@ impl Served {
         metadata::Rules {
             name: self.name_rule(),
             namespaced: self.read.namespaced,
-            strict_finalizers: !self.is_custom(),
+            strict_finalizers: match &self.behaviour {
+                Behaviour::Builtin { kind, .. } => kind.strict_finalizers(),
+                Behaviour::Custom(_) => false,
+            },
         }
     }
 
@@ -213,7 +227,7 @@ impl Served {
         if self.judges_old_metadata() && subresource.is_none() {
             of_metadata.extend(metadata::validate(new, self.metadata_rules(), "metadata"));
         }
-        self.with_metadata(verdict, of_metadata)
+        self.with_metadata(object, verdict, of_metadata)
     }
 
     pub(crate) fn generation(&self) -> Generation {
@@ -287,11 +301,6 @@ impl Served {
             Behaviour::Custom(custom) => custom.versions.keys().cloned().collect(),
         }
     }
-}
-
-/// Metadata has the same shape in every kind.
-fn object_meta() -> Option<Shape<'static>> {
-    table().named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 }
 
 impl Versions for Served {

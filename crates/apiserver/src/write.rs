@@ -163,12 +163,17 @@ pub(crate) fn change(
 ) -> Result<Option<Answer>, Status> {
     let (served, old) = (&request.served, &live.object);
     check_identity(request, &mut new, old)?;
-    let doubled = dedup_owners(&mut new);
+    // A patch is credited with what it says twice, a whole object is not.
+    let is_patch = request.media_type.contains("-patch+");
+    let mut doubled = (!is_patch).then(|| dedup_owners(&mut new)).flatten();
     metadata::carry_over(&mut new, old);
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
     served.default(&mut new);
     if ownership == Ownership::Track {
         new = tracked(request, Some(old), &new);
+    }
+    if is_patch {
+        doubled = dedup_owners(&mut new);
     }
     restore_times(old, &mut new);
     served.prepare_update(&mut new, old, request.subresource());
@@ -186,7 +191,8 @@ pub(crate) fn change(
     let content = if new == *old {
         Ok(Content::Stored(live.entry.clone()))
     } else if metadata::is_removable(&new) && namespaces::is_finalized(request, &new) {
-        remove(request, &new, expect)
+        // What goes with its last finalizer is shown as it was to be stored.
+        remove(request, &new, expect).map(|_| Content::Object(new))
     } else {
         put(request, request.name(), &new, expect)
     };

@@ -194,11 +194,19 @@ impl Kind {
         self.judges_old_metadata
     }
 
-    /// Whether these errors are all that is told: addresses of a Service are given out before
-    /// anything else is judged, so a wrong wish for one ends it.
-    pub fn ends_judgement(&self, errors: &[FieldError]) -> bool {
-        let is_of_addresses = |error: &FieldError| service::is_of_addresses(error.field());
-        self.named == "Service" && !errors.is_empty() && errors.iter().all(is_of_addresses)
+    /// Whether these errors are all that is told, without those of the metadata: addresses of a
+    /// Service are given out before anything else is judged, and Events are judged before it.
+    pub fn ends_judgement(&self, object: &Value, errors: &[FieldError]) -> bool {
+        match (self.group, self.named) {
+            ("", "Service") => service::has_wrong_addresses(object),
+            ("", "Event") => !errors.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Whether a finalizer must be a known one or have a domain.
+    pub fn strict_finalizers(&self) -> bool {
+        self.named != "Lease"
     }
 
     /// What becomes of a status that is sent with a new object.

@@ -163,7 +163,7 @@ impl<'a> Place<'a> {
 
     /// Must be one of these, if it is there.
     pub(super) fn one_of(&self, errors: &mut Errors, supported: &[&str]) {
-        if !self.is_empty() && !supported.contains(&self.text()) {
+        if self.is_set() && !supported.contains(&self.text()) {
             self.unsupported(errors, supported);
         }
     }

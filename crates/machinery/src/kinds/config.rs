@@ -5,6 +5,7 @@ use super::default::{fill, inner};
 use super::vocabulary::{self, IMMUTABLE};
 use crate::names;
 use crate::status::FieldError;
+use crate::table::base64;
 use serde_json::{Map, Value, json};
 
 /// All data of one object together, in bytes.
@@ -33,7 +34,12 @@ pub(super) fn default_namespace(namespace: &mut Map<String, Value>) {
         .and_then(|metadata| metadata["name"].as_str())
         .unwrap_or_default()
         .to_owned();
-    if !name.is_empty() {
+    // One that the server chose is not the client's.
+    let metadata = inner(namespace, "metadata");
+    let base = metadata.get("generateName").and_then(Value::as_str);
+    let is_given =
+        |base: &str| !base.is_empty() && name.len() == base.len() + 5 && name.starts_with(base);
+    if !name.is_empty() && !base.is_some_and(is_given) {
         inner(inner(namespace, "metadata"), "labels").insert(NAME_LABEL.to_owned(), name.into());
     }
 }
@@ -52,24 +58,6 @@ pub(super) fn default_secret(secret: &mut Map<String, Value>) {
         let encoded = base64(text.as_str().unwrap_or_default().as_bytes());
         data.insert(key, encoded.into());
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let letter = LETTERS[(bits >> shift & 63) as usize];
-            text.push(if place <= chunk.len() {
-                char::from(letter)
-            } else {
-                '='
-            });
-        }
-    }
-    text
 }
 
 pub(super) fn default_subject(subject: &mut Map<String, Value>) {

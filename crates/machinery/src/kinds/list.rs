@@ -253,6 +253,7 @@ pub(super) static KINDS: &[Kind] = &[
             check: config::lease,
             ..NONE
         },
+        judges_old_metadata: true,
         ..careful("coordination.k8s.io", "Lease", Generation::Untracked)
     },
     Kind {

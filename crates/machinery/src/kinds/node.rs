@@ -89,11 +89,34 @@ pub(super) fn check(node: &Value, errors: &mut Errors) {
             ));
         }
     }
-    for range in node.at("spec").at("podCIDRs").items() {
-        range.complain(errors, vocabulary::cidr(range.text()));
-    }
+    pod_ranges(&node.at("spec").at("podCIDRs"), errors);
     amounts(&node, errors);
     declared_features(&node, errors);
+}
+
+/// At most one range of each family.
+fn pod_ranges(ranges: &Place<'_>, errors: &mut Errors) {
+    let items = ranges.items();
+    let mut is_readable = true;
+    for range in &items {
+        let wrong = vocabulary::cidr(range.text());
+        is_readable &= wrong.is_empty();
+        range.complain(errors, wrong);
+    }
+    if items.len() < 2 {
+        return;
+    }
+    if !is_readable {
+        let why = "invalid PodCIDRs: families cannot be told";
+        errors.push(FieldError::internal(&*ranges.path, why));
+    }
+    let is_six = |range: &Place<'_>| range.text().contains(':');
+    if !is_readable || items.len() > 2 || is_six(&items[0]) == is_six(&items[1]) {
+        ranges.invalid(
+            errors,
+            "may specify no more than one CIDR for each IP family",
+        );
+    }
 }
 
 /// Features are named like types, and in order.

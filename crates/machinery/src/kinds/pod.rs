@@ -433,7 +433,9 @@ fn unique_claims(spec: &Place<'_>, errors: &mut Errors) {
 /// A claim is there or made, not both.
 pub(super) fn resource_claim(claim: &Place<'_>, errors: &mut Errors) {
     let sources = ["resourceClaimName", "resourceClaimTemplateName"];
-    let given = sources.iter().filter(|source| claim.at(source).is_set());
+    let given = sources.map(|source| claim.at(source));
+    let given = given.into_iter().filter(Place::is_set);
+    let given = given.inspect(|name| name.complain(errors, names::dns_subdomain(name.text())));
     if given.count() != 1 {
         let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
         claim.invalid(errors, why);

@@ -206,20 +206,15 @@ pub(super) static RULES: &[(&str, Rules)] = &[
     (
         "api.core.v1.ContainerRestartRule",
         fields(&[
-            ("action", Rule::OneOf(&["Restart", "RestartAllContainers"])),
+            ("action", Rule::Among(&["Restart", "RestartAllContainers"])),
             ("exitCodes", Rule::Needed),
-            ("exitCodes.operator", Rule::OneOf(&["In", "NotIn"])),
+            ("exitCodes.operator", Rule::Among(&["In", "NotIn"])),
         ]),
     ),
     (
         "api.core.v1.PodResourceClaim",
         both(
-            &[
-                ("name", Rule::Needed),
-                ("name", Rule::Label),
-                ("resourceClaimName", Rule::Subdomain),
-                ("resourceClaimTemplateName", Rule::Subdomain),
-            ],
+            &[("name", Rule::Needed), ("name", Rule::Label)],
             pod::resource_claim,
         ),
     ),
@@ -432,7 +427,7 @@ pub(super) static RULES: &[(&str, Rules)] = &[
             &[
                 (
                     "keyType",
-                    Rule::OneOf(&[
+                    Rule::Among(&[
                         "ECDSAP256",
                         "ECDSAP384",
                         "ECDSAP521",

@@ -15,6 +15,8 @@ pub(super) enum Rule {
     Needed,
     /// One of these.
     OneOf(&'static [&'static str]),
+    /// One of these; nothing is another.
+    Among(&'static [&'static str]),
     /// One of these, and not nothing.
     Chosen(&'static [&'static str]),
     NotNegative,
@@ -87,11 +89,12 @@ impl Rule {
             }
             Self::Port => field.complain(errors, vocabulary::port(field.number())),
             Self::Name => field.complain(errors, names::dns_subdomain(field.text())),
-            Self::OneOf(supported) => {
-                if field.is_set() && !supported.contains(&field.text()) {
+            Self::Among(supported) => {
+                if !supported.contains(&field.text()) {
                     field.unsupported(errors, supported);
                 }
             }
+            Self::OneOf(supported) => field.one_of(errors, supported),
             _ if field.is_empty() => {}
             Self::NotNegative => field.not_negative(errors),
             Self::MaybePort if field.number() == 0 => {}

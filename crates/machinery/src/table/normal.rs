@@ -208,23 +208,50 @@ fn is_base64(text: &str) -> bool {
 
 /// Bytes that were given as numbers, in base 64.
 fn encoded(bytes: &[Value]) -> Option<String> {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let byte = |value: &Value| u8::try_from(value.as_u64()?).ok();
-    let bytes: Vec<u8> = bytes.iter().map(byte).collect::<Option<_>>()?;
-    let mut text = String::new();
+    let bytes: Option<Vec<u8>> = bytes.iter().map(byte).collect();
+    Some(base64(&bytes?))
+}
+
+/// Bytes as text (RFC 4648).
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let part = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = part(0) << 16 | part(1) << 8 | part(2);
-        for digit in 0..4 {
-            let value = DIGITS[(bits >> (18 - 6 * digit)) as usize & 63];
-            text.push(if digit > chunk.len() {
-                '='
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let letter = LETTERS[(bits >> shift & 63) as usize];
+            text.push(if place <= chunk.len() {
+                char::from(letter)
             } else {
-                char::from(value)
+                '='
             });
         }
     }
-    Some(text)
+    text
+}
+
+/// The object as apply hands it on: whole numbers that are too large for their type lose their upper
+/// bits, as in the reference server.
+pub fn wrapped(object: &Value, shape: Shape<'_>) -> Value {
+    match object {
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (key.clone(), wrapped(value, shape.child_or_deduced(key))))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| wrapped(item, shape.items()))
+            .collect(),
+        Value::Number(number) if shape.scalar() == Some(Scalar::Int32) => {
+            match number.as_i64().map(i64::to_le_bytes) {
+                Some([a, b, c, d, ..]) => i32::from_le_bytes([a, b, c, d]).into(),
+                None => object.clone(),
+            }
+        }
+        other => other.clone(),
+    }
 }
 
 /// A type with declared fields; other maps have keys the user chose.
