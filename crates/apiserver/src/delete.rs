@@ -1,5 +1,7 @@
 //! DELETE: removes an object, or marks it while something still holds it.
 
+use std::collections::BTreeSet;
+
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::metadata::{
     Preconditions, Propagation, mark_deleted, propagation_finalizers, shorten_grace,
@@ -161,7 +163,7 @@ fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
         .filter_map(|name| name.as_str().map(str::to_owned))
         .collect();
     let new = propagation_finalizers(&old, policy);
-    if new == old {
+    if BTreeSet::from_iter(&new) == BTreeSet::from_iter(&old) {
         return;
     }
     let metadata = &mut object["metadata"];

@@ -150,7 +150,7 @@ impl Served {
                 kind.prepare_status_update(object, old);
             }
             (Behaviour::Builtin { .. }, Some("finalize")) => {
-                put(object, "status", old.get("status"))
+                put(object, "status", old.get("status"));
             }
             (Behaviour::Builtin { kind, .. }, _) => kind.prepare_update(object, old),
             (Behaviour::Custom(_), Some("status")) => only_status(object, old),
@@ -199,13 +199,6 @@ impl Served {
         }
     }
 
-    fn judges_old_metadata(&self) -> bool {
-        match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.judges_old_metadata(),
-            Behaviour::Custom(_) => true,
-        }
-    }
-
     pub(crate) fn validate_update(
         &self,
         object: &Value,
@@ -224,7 +217,7 @@ impl Served {
         };
         let (new, old) = (&object["metadata"], &old["metadata"]);
         let mut of_metadata = metadata::validate_update(new, old, "metadata");
-        if self.judges_old_metadata() && subresource.is_none() {
+        if subresource.is_none() {
             of_metadata.extend(metadata::validate(new, self.metadata_rules(), "metadata"));
         }
         self.with_metadata(object, verdict, of_metadata)

@@ -1,7 +1,7 @@
 //! What every write has in common, from the decoded object to the store.
 //!
 //! ```text
-//! create: stamp ─► default ─► own ─► prepare ─► admit ─► validate ─► put if absent
+//! create: default ─► own ─► stamp ─► prepare ─► admit ─► validate ─► put if absent
 //! change: check ─► carry over ─► default ─► own ─► prepare ─► admit ─► validate ─► put if unchanged
 //! ```
 
@@ -139,12 +139,12 @@ fn prepare_new(
         now: &now,
         suffix: &suffix,
     };
-    metadata::stamp(&mut new, birth, served.generation());
     served.default(&mut new);
     // The writer is credited with what it sent, also where the server does not take it over.
     if ownership == Ownership::Track {
         new = tracked(request, None, &new);
     }
+    metadata::stamp(&mut new, birth, served.generation());
     served.prepare_create(&mut new);
     namespaces::prepare_create(request, &mut new);
     crds::prepare(request, &mut new, None);

@@ -77,7 +77,6 @@ pub struct Kind {
     new_status: NewStatus,
     unconditional_update: bool,
     create_on_update: bool,
-    judges_old_metadata: bool,
     fields: &'static [(&'static str, &'static str)],
     status_keeps: &'static [&'static str],
     code: Code,
@@ -187,11 +186,6 @@ impl Kind {
     /// Whether an update of a missing object creates it.
     pub fn allows_create_on_update(&self) -> bool {
         self.create_on_update
-    }
-
-    /// Whether an update judges all of the metadata again, like a create, and not only what changed.
-    pub fn judges_old_metadata(&self) -> bool {
-        self.judges_old_metadata
     }
 
     /// Whether these errors are all that is told, without those of the metadata: addresses of a

@@ -22,10 +22,6 @@ pub(crate) const KNOWN: &[Known] = &[
         reason: "kube-apiserver takes the keys of a patch in random order, so it refuses a list \
                  that is both taken from and given a null now as unmergeable, now as invalid",
     },
-    Known {
-        words: &["causes: missing [\"<nil>:FieldValueInvalid\"], extra []"],
-        reason: "kube-apiserver adds a note that rules were not checked; we give the errors alone",
-    },
 ];
 
 /// Why a difference is as it shall be.

@@ -60,6 +60,14 @@ fn object(object: &mut Value, seen: &mut Seen) {
         blank(object, &format!("/metadata/{field}"), "<time>");
     }
     managers(object);
+    // Kept as a set upstream.
+    if object["kind"] == "Namespace"
+        && let Some(held) = object
+            .pointer_mut("/metadata/finalizers")
+            .and_then(Value::as_array_mut)
+    {
+        held.sort_by_cached_key(Value::to_string);
+    }
     if object["kind"] == "Service" || object.pointer("/spec/clusterIPs").is_some() {
         allocated(object);
     }
@@ -180,6 +188,7 @@ pub(crate) fn portable(object: &Value) -> Value {
         "/metadata/uid",
         "/metadata/resourceVersion",
         "/metadata/name",
+        "/metadata/labels/kubernetes.io~1metadata.name",
     ]
     .map(str::to_owned)
     .into();

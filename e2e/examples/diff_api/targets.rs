@@ -80,7 +80,7 @@ impl Targets {
 
     /// Requests in the life of one object: few where most fields can only be set at its beginning.
     pub(crate) fn span(&self) -> usize {
-        if self.is_fixed { 7 } else { 25 }
+        if self.is_fixed { 9 } else { 25 }
     }
 
     /// One of the fields aimed at least, among a few.

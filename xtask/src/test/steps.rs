@@ -4,7 +4,7 @@ use anyhow::Result;
 use edgegrid_upstream::{Program, all, defaults};
 
 use crate::tools::{DENY, NEXTEST, SHEAR, TYPOS, Tool};
-use crate::{crds, edges, tables, upstream};
+use crate::{crds, diff_api, edges, tables, upstream};
 
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -167,6 +167,13 @@ pub(super) const STEPS: &[Step] = &[
         when: When::Full,
         needs: &[Need::Go],
         run: Run::Own(tables::check),
+        environment: &[],
+    },
+    Step {
+        name: "diff-api",
+        when: When::Full,
+        needs: &[Need::Programs(diff_api::programs)],
+        run: Run::Own(diff_api::check),
         environment: &[],
     },
     Step {

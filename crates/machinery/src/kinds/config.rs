@@ -34,12 +34,7 @@ pub(super) fn default_namespace(namespace: &mut Map<String, Value>) {
         .and_then(|metadata| metadata["name"].as_str())
         .unwrap_or_default()
         .to_owned();
-    // One that the server chose is not the client's.
-    let metadata = inner(namespace, "metadata");
-    let base = metadata.get("generateName").and_then(Value::as_str);
-    let is_given =
-        |base: &str| !base.is_empty() && name.len() == base.len() + 5 && name.starts_with(base);
-    if !name.is_empty() && !base.is_some_and(is_given) {
+    if !name.is_empty() {
         inner(inner(namespace, "metadata"), "labels").insert(NAME_LABEL.to_owned(), name.into());
     }
 }

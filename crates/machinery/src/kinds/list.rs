@@ -48,7 +48,6 @@ const fn plain(group: &'static str, named: &'static str) -> Kind {
         new_status: NewStatus::Dropped,
         unconditional_update: true,
         create_on_update: false,
-        judges_old_metadata: false,
         fields: &[],
         status_keeps: &[],
         code: NONE,
@@ -124,7 +123,6 @@ pub(super) static KINDS: &[Kind] = &[
             check_status: pod_update::check_status,
             ..NONE
         },
-        judges_old_metadata: true,
         ..tracked("", "Pod")
     },
     Kind {
@@ -177,7 +175,6 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: apps::controller_revision_update,
             ..NONE
         },
-        judges_old_metadata: true,
         ..plain("apps", "ControllerRevision")
     },
     Kind {
@@ -207,7 +204,6 @@ pub(super) static KINDS: &[Kind] = &[
             check_status: service::check_status,
             ..NONE
         },
-        judges_old_metadata: true,
         ..plain("", "Service")
     },
     Kind {
@@ -219,7 +215,6 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: endpoints::slice_update,
             ..NONE
         },
-        judges_old_metadata: true,
         ..plain("discovery.k8s.io", "EndpointSlice")
     },
     Kind {
@@ -229,7 +224,6 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: endpoints::endpoints_update,
             ..NONE
         },
-        judges_old_metadata: true,
         ..plain("", "Endpoints")
     },
     Kind {
@@ -244,7 +238,6 @@ pub(super) static KINDS: &[Kind] = &[
             check_status: node::check_status,
             ..NONE
         },
-        judges_old_metadata: true,
         ..plain("", "Node")
     },
     Kind {
@@ -253,7 +246,6 @@ pub(super) static KINDS: &[Kind] = &[
             check: config::lease,
             ..NONE
         },
-        judges_old_metadata: true,
         ..careful("coordination.k8s.io", "Lease", Generation::Untracked)
     },
     Kind {
@@ -262,7 +254,6 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: config::config_map_update,
             ..NONE
         },
-        judges_old_metadata: true,
         ..plain("", "ConfigMap")
     },
     Kind {
@@ -273,7 +264,6 @@ pub(super) static KINDS: &[Kind] = &[
             check_update: config::secret_update,
             ..NONE
         },
-        judges_old_metadata: true,
         ..plain("", "Secret")
     },
     Kind {
@@ -294,7 +284,6 @@ pub(super) static KINDS: &[Kind] = &[
             update: |new, _| config::prepare_service_account(new),
             ..NONE
         },
-        judges_old_metadata: true,
         ..plain("", "ServiceAccount")
     },
     Kind {
@@ -306,7 +295,6 @@ pub(super) static KINDS: &[Kind] = &[
             check_status: claim::check_status,
             ..NONE
         },
-        judges_old_metadata: true,
         ..plain("", "PersistentVolumeClaim")
     },
     Kind {

@@ -67,10 +67,10 @@ pub(super) static RULES: &[(&str, Rules)] = &[
                 ("hostname", Rule::Label),
                 ("subdomain", Rule::Label),
                 ("priorityClassName", Rule::Subdomain),
-                ("runtimeClassName", Rule::Subdomain),
+                ("runtimeClassName", Rule::MaybeName),
                 (
                     "preemptionPolicy",
-                    Rule::OneOf(&["PreemptLowerPriority", "Never"]),
+                    Rule::MaybeChosen(&["PreemptLowerPriority", "Never"]),
                 ),
             ],
             code: Some(pod::spec),

@@ -19,6 +19,8 @@ pub(super) enum Rule {
     Among(&'static [&'static str]),
     /// One of these, and not nothing.
     Chosen(&'static [&'static str]),
+    /// The same, if it is there.
+    MaybeChosen(&'static [&'static str]),
     NotNegative,
     /// A port number, and not nothing.
     Port,
@@ -30,6 +32,8 @@ pub(super) enum Rule {
     Subdomain,
     /// A DNS subdomain, and not nothing.
     Name,
+    /// The same, if it is there.
+    MaybeName,
     Qualified,
     Labels,
     /// A label selector, if there is one.
@@ -82,19 +86,23 @@ impl Rule {
             Self::Needed => {
                 field.needed(errors);
             }
-            Self::Chosen(supported) => {
-                if field.needed(errors) {
-                    field.one_of(errors, supported);
-                }
-            }
             Self::Port => field.complain(errors, vocabulary::port(field.number())),
-            Self::Name => field.complain(errors, names::dns_subdomain(field.text())),
             Self::Among(supported) => {
                 if !supported.contains(&field.text()) {
                     field.unsupported(errors, supported);
                 }
             }
             Self::OneOf(supported) => field.one_of(errors, supported),
+            Self::MaybeName | Self::MaybeChosen(_) | Self::Qualified if !field.is_set() => {}
+            Self::Name | Self::MaybeName => {
+                field.complain(errors, names::dns_subdomain(field.text()));
+            }
+            Self::Chosen(supported) | Self::MaybeChosen(supported) => {
+                if field.needed(errors) {
+                    field.one_of(errors, supported);
+                }
+            }
+            Self::Qualified => field.complain(errors, names::qualified_name(field.text())),
             _ if field.is_empty() => {}
             Self::NotNegative => field.not_negative(errors),
             Self::MaybePort if field.number() == 0 => {}
@@ -102,7 +110,6 @@ impl Rule {
             Self::PortOrName => field.port_or_name(errors),
             Self::Label => field.dns_label(errors),
             Self::Subdomain => field.dns_subdomain(errors),
-            Self::Qualified => field.complain(errors, names::qualified_name(field.text())),
             Self::Labels => field.labels(errors),
             Self::Selector => {
                 field.selector(errors);

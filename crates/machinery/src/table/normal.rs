@@ -203,7 +203,7 @@ fn time(text: &str, is_fine: bool) -> Option<String> {
 fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    text.len() % 4 == 0 && text.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
+    text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
 }
 
 /// Bytes that were given as numbers, in base 64.
