@@ -112,7 +112,7 @@ fn pod(spec: &Value) -> Value {
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a", "namespace": "b" },
         "spec": { "containers": [{ "name": "main", "image": "app:1" }] },
     });
-    for (field, value) in spec.as_object().unwrap() {
+    for (field, value) in spec.as_object().into_iter().flatten() {
         pod["spec"][field] = value.clone();
     }
     pod
