@@ -85,7 +85,7 @@ fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer
     let mut object = live.object.clone();
     let mut expect = Expect::Revision(live.entry.revision());
     let left = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-    let is_pending = |left: i64| wish.grace.is_none_or(|asked| asked >= left);
+    let is_pending = |left: i64| left > 0 && wish.grace.is_none_or(|asked| asked >= left);
     if namespaces::is_ending(request, &object)
         || (request.served.is_graceful() && left.is_some_and(is_pending))
     {

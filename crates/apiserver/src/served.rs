@@ -168,7 +168,7 @@ impl Served {
         };
         let rules = self.metadata_rules();
         let of_metadata = metadata::validate(&object["metadata"], rules, "metadata");
-        self.with_metadata(object, verdict, of_metadata)
+        self.with_metadata(object, verdict, of_metadata, true)
     }
 
     /// Adds what is wrong with the metadata, unless something else ended the judgement.
@@ -177,9 +177,10 @@ impl Served {
         object: &Value,
         mut verdict: Verdict,
         of_metadata: Vec<FieldError>,
+        is_new: bool,
     ) -> Verdict {
         let is_over = match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.ends_judgement(object, &verdict.errors),
+            Behaviour::Builtin { kind, .. } => kind.ends_judgement(object, &verdict.errors, is_new),
             Behaviour::Custom(_) => false,
         };
         if !is_over {
@@ -218,9 +219,17 @@ impl Served {
         let (new, old) = (&object["metadata"], &old["metadata"]);
         let mut of_metadata = metadata::validate_update(new, old, "metadata");
         if subresource.is_none() {
-            of_metadata.extend(metadata::validate(new, self.metadata_rules(), "metadata"));
+            let again = metadata::validate(new, self.metadata_rules(), "metadata");
+            let with_prefix = match &self.behaviour {
+                Behaviour::Builtin { kind, .. } => kind.judges_prefix_again(),
+                Behaviour::Custom(_) => false,
+            };
+            let is_told =
+                |error: &FieldError| with_prefix || error.field() != "metadata.generateName";
+            let again = again.into_iter().filter(is_told);
+            of_metadata.extend(again);
         }
-        self.with_metadata(object, verdict, of_metadata)
+        self.with_metadata(object, verdict, of_metadata, false)
     }
 
     pub(crate) fn generation(&self) -> Generation {

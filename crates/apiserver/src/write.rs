@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! create: default ─► own ─► stamp ─► prepare ─► admit ─► validate ─► put if absent
-//! change: check ─► carry over ─► default ─► own ─► prepare ─► admit ─► validate ─► put if unchanged
+//! change: check ─► default ─► own ─► carry over ─► prepare ─► admit ─► validate ─► put if unchanged
 //! ```
 
 use std::collections::BTreeSet;
@@ -166,12 +166,12 @@ pub(crate) fn change(
     // A patch is credited with what it says twice, a whole object is not.
     let is_patch = request.media_type.contains("-patch+");
     let mut doubled = (!is_patch).then(|| dedup_owners(&mut new)).flatten();
-    metadata::carry_over(&mut new, old);
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
     served.default(&mut new);
     if ownership == Ownership::Track {
         new = tracked(request, Some(old), &new);
     }
+    metadata::carry_over(&mut new, old);
     if is_patch {
         doubled = dedup_owners(&mut new);
     }

@@ -189,18 +189,34 @@ impl Kind {
     }
 
     /// Whether these errors are all that is told, without those of the metadata: addresses of a
-    /// Service are given out before anything else is judged, and Events are judged before it.
-    pub fn ends_judgement(&self, object: &Value, errors: &[FieldError]) -> bool {
+    /// Service are given out before anything else is judged, and new Events are judged before it.
+    pub fn ends_judgement(&self, object: &Value, errors: &[FieldError], is_new: bool) -> bool {
         match (self.group, self.named) {
             ("", "Service") => service::has_wrong_addresses(object),
-            ("", "Event") => !errors.is_empty(),
+            ("", "Event") => is_new && !errors.is_empty(),
             _ => false,
         }
     }
 
+    /// Whether updates judge the prefix of a generated name again.
+    pub fn judges_prefix_again(&self) -> bool {
+        const KINDS: [&str; 9] = [
+            "ConfigMap",
+            "EndpointSlice",
+            "Endpoints",
+            "Node",
+            "PersistentVolumeClaim",
+            "Pod",
+            "Secret",
+            "Service",
+            "ServiceAccount",
+        ];
+        KINDS.contains(&self.named)
+    }
+
     /// Whether a finalizer must be a known one or have a domain.
     pub fn strict_finalizers(&self) -> bool {
-        self.named != "Lease"
+        !matches!(self.named, "Lease" | "Event")
     }
 
     /// What becomes of a status that is sent with a new object.

@@ -61,7 +61,9 @@ fn object(object: &mut Value, seen: &mut Seen) {
     }
     managers(object);
     // Kept as a set upstream.
-    if object["kind"] == "Namespace"
+    if object
+        .pointer("/metadata/labels/kubernetes.io~1metadata.name")
+        .is_some()
         && let Some(held) = object
             .pointer_mut("/metadata/finalizers")
             .and_then(Value::as_array_mut)
