@@ -4,6 +4,7 @@ use edgegrid_machinery::apply;
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::patch::{Error, json_patch, merge_patch, strategic_merge_patch};
 use edgegrid_machinery::status::{Cause, FieldError, GroupResource, Status};
+use edgegrid_machinery::table::wrapped;
 use serde_json::Value;
 
 use crate::answer::Answer;
@@ -55,7 +56,8 @@ fn patched(request: &Request<'_>, object: &Value, patch: &Value) -> Result<Value
         JSON => json_patch(object, patch),
         MERGE => merge_patch(object, patch),
         STRATEGIC if !request.served.is_custom() => {
-            strategic_merge_patch(object, patch, request.served.shape())
+            let shape = request.served.shape();
+            strategic_merge_patch(object, patch, shape).map(|object| wrapped(&object, shape))
         }
         _ => return Err(unsupported(request)),
     };

@@ -200,10 +200,11 @@ impl Kind {
 
     /// Whether updates judge the prefix of a generated name again.
     pub fn judges_prefix_again(&self) -> bool {
-        const KINDS: [&str; 9] = [
+        const KINDS: [&str; 10] = [
             "ConfigMap",
             "EndpointSlice",
             "Endpoints",
+            "Namespace",
             "Node",
             "PersistentVolumeClaim",
             "Pod",

@@ -19,10 +19,17 @@ pub(crate) const KNOWN: &[Known] = &[
     },
     Known {
         words: &["strategic: 500 - / 422 Invalid metadata.finalizers"],
-        reason: "kube-apiserver takes the keys of a patch in random order, so it refuses a list \
-                 that is both taken from and given a null now as unmergeable, now as invalid",
+        reason: RANDOM_ORDER,
+    },
+    Known {
+        words: &["strategic: 422 Invalid / 500 -"],
+        reason: RANDOM_ORDER,
     },
 ];
+
+const RANDOM_ORDER: &str = "kube-apiserver takes the keys of a patch in random order, so it refuses \
+                            a list that is both taken from and given an item of another type now \
+                            as unmergeable, now as invalid";
 
 /// Why a difference is as it shall be.
 pub(crate) fn reason(signature: &str) -> Option<&'static str> {

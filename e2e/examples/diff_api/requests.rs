@@ -284,7 +284,6 @@ impl<'a> Requests<'a> {
             "?fieldSelector=metadata.name%3D{{/metadata/name}}",
             "?labelSelector=life&limit=1",
             "?labelSelector=life&limit=2",
-            "?labelSelector=life&resourceVersion=0",
             "?labelSelector=%3D%3D",
         ]);
         self.request("list", "GET", query, JSON, None)

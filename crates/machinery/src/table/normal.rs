@@ -232,7 +232,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The object as apply hands it on: whole numbers that are too large for their type lose their upper
+/// The object as apply and strategic merge patches hand it on: whole numbers that are too large for their type lose their upper
 /// bits, as in the reference server.
 pub fn wrapped(object: &Value, shape: Shape<'_>) -> Value {
     match object {
