@@ -1,5 +1,7 @@
 //! DELETE: removes an object, or marks it while something still holds it.
 
+use std::collections::BTreeSet;
+
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::metadata::{
     Preconditions, Propagation, mark_deleted, propagation_finalizers, shorten_grace,
@@ -73,13 +75,19 @@ pub(crate) fn delete_object(request: &Request<'_>, wish: &Wish) -> Result<Answer
 
 fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer, CommitError> {
     let mut object = live.object.clone();
-    let expect = Expect::Revision(live.entry.revision());
+    let mut expect = Expect::Revision(live.entry.revision());
+    let left = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let is_pending = |left: i64| left > 0 && wish.grace.is_none_or(|asked| asked >= left);
+    let is_graceful = request.served.kind.grace(&object, wish.grace).is_some();
+    if namespaces::is_ending(request, &object) || (is_graceful && left.is_some_and(is_pending)) {
+        // It goes as it was told before.
+        return Ok(Answer::ok(Content::Stored(live.entry.clone())));
+    }
     if !NOBODY_DEPENDS_ON.contains(&&*request.served.read.plural) {
         set_finalizers(&mut object, wish.policy);
     }
     crds::prepare_delete(request, &mut object);
-    let grace = request.served.kind.grace(&object, wish.grace);
-    let (is_graceful, grace) = (grace.is_some(), grace.unwrap_or(0));
+    let grace = request.served.kind.grace(&object, wish.grace).unwrap_or(0);
     let stamp = request.server.clock.stamp_in(grace);
     let was_marked = !object["metadata"]["deletionTimestamp"].is_null();
     if was_marked {
@@ -89,6 +97,13 @@ fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer
     }
     namespaces::prepare_delete(request, &mut object);
     if metadata::is_removable(&object) && namespaces::is_finalized(request, &object) {
+        // What could have had time to end is marked first, so that watchers see the wish.
+        if is_graceful
+            && object != live.object
+            && let Content::Stored(marked) = write::put(request, request.name(), &object, expect)?
+        {
+            expect = Expect::Revision(marked.revision());
+        }
         // What has no time to end by itself is shown as it was.
         let last = if is_graceful { &object } else { &live.object };
         let content = write::remove(request, last, expect)?;
@@ -138,7 +153,7 @@ fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
         .filter_map(|name| name.as_str().map(str::to_owned))
         .collect();
     let new = propagation_finalizers(&old, policy);
-    if new == old {
+    if BTreeSet::from_iter(&new) == BTreeSet::from_iter(&old) {
         return;
     }
     let metadata = &mut object["metadata"];

@@ -25,6 +25,11 @@ pub(crate) fn prepare_delete(request: &Request<'_>, object: &mut Value) {
     }
 }
 
+/// Whether it was asked to go and still is cleaned up: then another wish changes nothing.
+pub(crate) fn is_ending(request: &Request<'_>, object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null() && !is_finalized(request, object)
+}
+
 /// Whether nobody has anything left to clean up in it; true for everything but namespaces.
 pub(crate) fn is_finalized(request: &Request<'_>, object: &Value) -> bool {
     let finalizers = object["spec"]["finalizers"].as_array();

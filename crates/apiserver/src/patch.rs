@@ -3,6 +3,7 @@
 use edgegrid_machinery::apply;
 use edgegrid_machinery::patch::{Error, json_patch, merge_patch, strategic_merge_patch};
 use edgegrid_machinery::status::{Cause, FieldError, GroupResource, Status};
+use edgegrid_machinery::table::wrapped;
 use serde_json::Value;
 
 use crate::answer::Answer;
@@ -94,7 +95,11 @@ pub(crate) fn patched(
     let value = match request.media_type.as_str() {
         JSON => json_patch(object, &patch.value),
         MERGE => merge_patch(object, &patch.value),
-        _ => strategic_merge_patch(object, &patch.value, request.served.shape()),
+        _ => {
+            let shape = request.served.shape();
+            let object = strategic_merge_patch(object, &patch.value, shape);
+            object.map(|object| wrapped(&object, shape))
+        }
     };
     let mut value = value.map_err(|error| refusal(&error))?;
     write::check_type(request, &mut value).map_err(|status| unreadable(&status))?;
@@ -136,9 +141,15 @@ fn create(request: &Request<'_>, patch: &Read) -> Result<Answer, Status> {
     write::create_named(request, decoded, Ownership::Settled)
 }
 
-fn decode_applied(request: &Request<'_>, value: Value, patch: &Read) -> Result<Decoded, Status> {
-    let complaints = patch.complaints.clone();
-    write::decode(request, Read { value, complaints })
+/// What an apply made, in the form in which it is stored.
+pub(crate) fn decode_applied(
+    request: &Request<'_>,
+    value: Value,
+    patch: &Read,
+) -> Result<Decoded, Status> {
+    let decoded = request.served.decode_applied(value);
+    let (object, unknown) = decoded.map_err(|status| Status::unmergeable(status.message()))?;
+    write::told(request, object, patch.complaints.clone(), &unknown)
 }
 
 /// The object that an apply makes of another, with its managers.

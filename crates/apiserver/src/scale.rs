@@ -69,9 +69,7 @@ fn applied(
              request to convert CR to an invalid group/version: autoscaling/v1"
         )));
     }
-    let complaints = read.complaints.clone();
-    let value = outcome.object;
-    write::decode(inner, body::Read { value, complaints })
+    patch::decode_applied(inner, outcome.object, read)
 }
 
 fn tracked(inner: &Request<'_>, old: &Value, wanted: Decoded) -> Decoded {

@@ -15,12 +15,11 @@ use edgegrid_machinery::apply::{
 use edgegrid_machinery::kinds::{self, Kind};
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::schema::{Schema, Verdict, settle_numbers};
-use edgegrid_machinery::status::{GroupResource, Status};
-use edgegrid_machinery::table::{Shape, Shapes, normal, table, zero};
+use edgegrid_machinery::status::{FieldError, GroupResource, Status};
+use edgegrid_machinery::table::{Shape, Shapes, normal, table, wrapped, zero};
 use serde_json::Value;
 
 use crate::events;
-use crate::write::Ownership;
 
 /// What a request must know of a resource.
 #[derive(Debug)]
@@ -85,10 +84,36 @@ impl Served {
             }
             Content::Custom(custom) => {
                 settle_numbers(&mut object);
-                let unknown = custom.schema.prune(&mut object);
+                let pruned = custom.schema.prune(&mut object);
+                let (object, mut unknown) = self.decode_metadata(object)?;
+                unknown.extend(pruned);
                 Ok((object, unknown))
             }
         }
+    }
+
+    /// Like [`Served::decode`] for what apply made: its types are known to fit, and nulls of a custom
+    /// resource stay, for the validation to refuse.
+    pub(crate) fn decode_applied(&self, mut object: Value) -> Result<(Value, Vec<String>), Status> {
+        match &self.content {
+            Content::Builtin(shape) => self.decode(wrapped(&object, *shape)),
+            Content::Custom(_) => {
+                settle_numbers(&mut object);
+                self.decode_metadata(object)
+            }
+        }
+    }
+
+    fn decode_metadata(&self, mut object: Value) -> Result<(Value, Vec<String>), Status> {
+        let mut unknown = Vec::new();
+        if let Some(metadata) = object.get("metadata") {
+            let normal = normal(metadata, table().object_meta()).map_err(|error| {
+                Status::bad_request(format!("{} metadata: {error}", self.read.kind))
+            })?;
+            unknown.extend(normal.unknown.iter().map(|path| format!("metadata.{path}")));
+            object["metadata"] = normal.object;
+        }
+        Ok((object, unknown))
     }
 
     /// The bytes to store for an object.
@@ -99,13 +124,11 @@ impl Served {
         }
     }
 
-    /// Fills in what was left open. Nulls that may not stay go, unless they were applied: those
-    /// are for the validation to refuse.
-    pub(crate) fn default(&self, object: &mut Value, ownership: Ownership) {
-        match (&self.content, ownership) {
-            (Content::Builtin(_), _) => self.kind.default(object),
-            (Content::Custom(custom), Ownership::Track) => custom.schema.default(object),
-            (Content::Custom(custom), Ownership::Settled) => custom.schema.fill(object),
+    /// Fills in what was left open.
+    pub(crate) fn default(&self, object: &mut Value) {
+        match &self.content {
+            Content::Builtin(_) => self.kind.default(object),
+            Content::Custom(custom) => custom.schema.default(object),
         }
     }
 
@@ -126,20 +149,15 @@ impl Served {
 
     pub(crate) fn validate_create(&self, object: &Value) -> Verdict {
         let mut verdict = match &self.content {
-            Content::Builtin(_) => Verdict {
-                errors: self.kind.validate_create(object),
-                warnings: self.kind.warnings(object, None),
-            },
+            Content::Builtin(_) => Verdict::of(self.kind.validate_create(object))
+                .with_warnings(self.kind.warnings(object, None)),
             Content::Custom(custom) => custom.schema.validate(object),
         };
-        let rules = metadata::Rules {
-            name: self.kind.name_rule(),
-            namespaced: self.read.namespaced,
-            strict_finalizers: !self.is_custom(),
-        };
         let metadata = &object["metadata"];
-        let of_metadata = metadata::validate(metadata, rules, "metadata");
-        verdict.errors.splice(0..0, of_metadata);
+        if !self.kind.ends_judgement(object, &verdict.errors, true) {
+            let rules = self.metadata_rules();
+            verdict.put_first(metadata::validate(metadata, rules, "metadata"));
+        }
         self.warn_of_finalizers(&mut verdict, metadata, None);
         verdict
     }
@@ -151,24 +169,47 @@ impl Served {
         subresource: Option<&str>,
     ) -> Verdict {
         let mut verdict = match (&self.content, subresource) {
-            (Content::Builtin(_), Some("status")) => Verdict {
-                errors: self.kind.validate_status_update(object, old),
-                warnings: Vec::new(),
-            },
-            (Content::Builtin(_), _) => Verdict {
-                errors: self.kind.validate_update(object, old),
-                warnings: self.kind.warnings(object, Some(old)),
-            },
+            (Content::Builtin(_), Some("status")) => {
+                Verdict::of(self.kind.validate_status_update(object, old))
+            }
+            (Content::Builtin(_), _) => Verdict::of(self.kind.validate_update(object, old))
+                .with_warnings(self.kind.warnings(object, Some(old))),
             (Content::Custom(custom), Some("status")) => {
                 custom.schema.validate_status_update(object, old)
             }
             (Content::Custom(custom), _) => custom.schema.validate_update(object, old),
         };
         let (metadata, old) = (&object["metadata"], &old["metadata"]);
-        let of_metadata = metadata::validate_update(metadata, old, "metadata");
-        verdict.errors.splice(0..0, of_metadata);
+        if !self.kind.ends_judgement(object, &verdict.errors, false) {
+            verdict.put_first(self.changed_metadata(metadata, old, subresource));
+        }
         self.warn_of_finalizers(&mut verdict, metadata, Some(old));
         verdict
+    }
+
+    fn changed_metadata(
+        &self,
+        metadata: &Value,
+        old: &Value,
+        subresource: Option<&str>,
+    ) -> Vec<FieldError> {
+        let mut errors = metadata::validate_update(metadata, old, "metadata");
+        if subresource.is_none() {
+            let again = metadata::validate(metadata, self.metadata_rules(), "metadata");
+            let with_prefix = self.kind.judges_prefix_again();
+            let is_told =
+                |error: &FieldError| with_prefix || error.field() != "metadata.generateName";
+            errors.extend(again.into_iter().filter(is_told));
+        }
+        errors
+    }
+
+    fn metadata_rules(&self) -> metadata::Rules {
+        metadata::Rules {
+            name: self.kind.name_rule(),
+            namespaced: self.read.namespaced,
+            strict_finalizers: !self.is_custom() && self.kind.strict_finalizers(),
+        }
     }
 
     /// Built-in kinds refuse what others are only warned of.

@@ -10,7 +10,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::status::{FieldError, GroupResource, Status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::admission::{Admission, Attributes, Operation};
 use crate::request::{Request, live};
@@ -96,6 +96,10 @@ fn give_address(
     taken: &BTreeSet<String>,
 ) -> Result<(), Status> {
     let asked = object["spec"]["clusterIP"].as_str().unwrap_or_default();
+    let first = object["spec"]["clusterIPs"][0].as_str();
+    if first.is_some_and(|first| first != asked) {
+        return Ok(()); // for the validation to say
+    }
     let is_kept = old.is_some_and(|old| old["spec"]["clusterIP"] == asked);
     if asked.is_empty() && object["spec"]["clusterIPs"].is_null() {
         let full = || Status::internal("failed to allocate a serviceIP: range is full");
@@ -105,16 +109,35 @@ fn give_address(
     } else if !matches!(asked, "" | "None") && !is_kept {
         check_address(object, asked, taken)?;
     }
-    let spec = &mut object["spec"];
-    for (field, value) in [
-        ("ipFamilies", json!(["IPv4"])),
-        ("ipFamilyPolicy", json!("SingleStack")),
-    ] {
-        if spec[field].is_null() {
-            spec[field] = value;
-        }
-    }
+    give_families(&mut object["spec"]);
     Ok(())
+}
+
+/// One family is served, but a Service without addresses and without pods of its own may speak of both.
+fn give_families(spec: &mut Value) {
+    let is_free =
+        spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(Map::is_empty);
+    if spec["ipFamilyPolicy"].is_null() {
+        let policy = if is_free {
+            "RequireDualStack"
+        } else {
+            "SingleStack"
+        };
+        spec["ipFamilyPolicy"] = policy.into();
+    }
+    let mut families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
+    if families.is_empty() {
+        families.push("IPv4".into());
+    }
+    if is_free && families.len() == 1 && spec["ipFamilyPolicy"] != "SingleStack" {
+        let other = if families[0] == "IPv4" {
+            "IPv6"
+        } else {
+            "IPv4"
+        };
+        families.push(other.into());
+    }
+    spec["ipFamilies"] = families.into();
 }
 
 fn check_address(object: &Value, asked: &str, taken: &BTreeSet<String>) -> Result<(), Status> {

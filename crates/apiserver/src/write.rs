@@ -1,8 +1,8 @@
 //! What every write has in common, from the decoded object to the store.
 //!
 //! ```text
-//! create: stamp ─► default ─► own ─► prepare ─► admit ─► validate ─► put if absent
-//! change: check ─► carry over ─► default ─► own ─► prepare ─► admit ─► validate ─► put if unchanged
+//! create: default ─► own ─► stamp ─► prepare ─► admit ─► validate ─► put if absent
+//! change: check ─► default ─► own ─► carry over ─► prepare ─► admit ─► validate ─► put if unchanged
 //! ```
 
 use std::collections::BTreeSet;
@@ -45,8 +45,18 @@ pub(crate) struct Decoded {
 /// Drops what the kind does not know; unknown and doubled fields are reported or refused.
 pub(crate) fn decode(request: &Request<'_>, read: Read) -> Result<Decoded, Status> {
     let (object, unknown) = request.served.decode(read.value)?;
+    told(request, object, read.complaints, &unknown)
+}
+
+/// What a sender is told about its body: what was wrong with the text, and what was dropped.
+pub(crate) fn told(
+    request: &Request<'_>,
+    object: Value,
+    complaints: Vec<String>,
+    unknown: &[String],
+) -> Result<Decoded, Status> {
     let unknown = unknown.iter().map(|path| path.trim_start_matches('.'));
-    let mut warnings = read.complaints;
+    let mut warnings = complaints;
     warnings.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
     match request.options.field_validation {
         FieldValidation::Ignore => warnings.clear(),
@@ -161,12 +171,12 @@ fn prepare_new(
         now: &now,
         suffix: &suffix,
     };
-    metadata::stamp(&mut new, birth, served.kind.generation());
-    served.default(&mut new, ownership);
+    served.default(&mut new);
     // The writer is credited with what it sent, also where the server does not take it over.
     if ownership == Ownership::Track {
         new = tracked(request, None, &new);
     }
+    metadata::stamp(&mut new, birth, served.kind.generation());
     served.kind.prepare_create(&mut new);
     crds::prepare(request, &mut new, None);
     admit(request, Operation::Create, None, &mut new)?;
@@ -189,13 +199,7 @@ pub(crate) fn change(
     } = decoded;
     let _turn = services::turn(request);
     check_identity(request, &mut new, old)?;
-    let doubled = dedup_owners(&mut new);
-    metadata::carry_over(&mut new, old);
-    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-    served.default(&mut new, ownership);
-    if ownership == Ownership::Track {
-        new = tracked(request, Some(old), &new);
-    }
+    let doubled = own(request, &mut new, old, ownership);
     served.prepare_update(&mut new, old, request.subresource());
     crds::prepare(request, &mut new, Some(old));
     admit(request, Operation::Update, Some(old), &mut new)?;
@@ -206,12 +210,12 @@ pub(crate) fn change(
     warnings.extend(judged(request, &new, verdict)?);
     warnings.extend(doubled);
     crds::check(request, &new)?;
-    restore_times(old, &mut new);
     let expect = Expect::Revision(live.entry.revision());
     let content = if new == *old {
         Ok(Content::Stored(live.entry.clone()))
     } else if metadata::is_removable(&new) && namespaces::is_finalized(request, &new) {
-        remove(request, &new, expect)
+        // What goes with its last finalizer is shown as it was to be stored.
+        remove(request, &new, expect).map(|_| Content::Object(new))
     } else {
         put(request, request.name(), &new, expect)
     };
@@ -220,6 +224,30 @@ pub(crate) fn change(
         warnings,
         ..Answer::ok(content)
     }))
+}
+
+/// Fills in what was left open, credits the change to its writer, and keeps what no writer decides.
+/// Says so if an owner was named twice.
+fn own(
+    request: &Request<'_>,
+    new: &mut Value,
+    old: &Value,
+    ownership: Ownership,
+) -> Option<String> {
+    // A patch is credited with what it says twice, a whole object is not.
+    let is_patch = patch::is_plain(request) || patch::is_apply(&request.media_type);
+    let mut doubled = (!is_patch).then(|| dedup_owners(new)).flatten();
+    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+    request.served.default(new);
+    if ownership == Ownership::Track {
+        *new = tracked(request, Some(old), new);
+    }
+    metadata::carry_over(new, old);
+    if is_patch {
+        doubled = dedup_owners(new);
+    }
+    restore_times(old, new);
+    doubled
 }
 
 /// What was committed, or nothing if somebody else was faster.

@@ -30,16 +30,21 @@ mod config;
 mod container;
 mod default;
 mod definition;
+mod dropped;
 mod endpoints;
 mod event;
 mod field;
 mod list;
 mod node;
 mod pod;
+mod pod_containers;
 mod pod_default;
+mod pod_status;
 mod pod_update;
 mod prepare;
+mod rules;
 mod scheduling;
+mod security;
 mod service;
 mod service_prepare;
 mod types;
@@ -88,6 +93,8 @@ struct Code {
     create: fn(&mut Value),
     update: fn(&mut Value, &Value),
     status_update: fn(&mut Value, &Value),
+    /// What the rules of types see instead of the object itself.
+    view: Option<fn(&Value) -> Value>,
     check: fn(&Value, &mut Vec<FieldError>),
     check_create: fn(&Value, &mut Vec<FieldError>),
     check_update: fn(&Value, &Value, &mut Vec<FieldError>),
@@ -124,6 +131,7 @@ impl Kind {
         if self.status == Status::Dropped {
             prepare::reset_status(object, self.shape(object));
         }
+        self.drop_disabled(object);
         (self.code.create)(object);
     }
 
@@ -132,6 +140,7 @@ impl Kind {
         if self.status != Status::Field {
             prepare::restore(object, old, "status");
         }
+        self.drop_disabled(object);
         (self.code.update)(object, old);
     }
 
@@ -141,6 +150,7 @@ impl Kind {
         for field in self.status_keeps {
             prepare::restore_metadata(object, old, field);
         }
+        self.drop_disabled(object);
         (self.code.status_update)(object, old);
     }
 
@@ -194,6 +204,38 @@ impl Kind {
         self.create_on_update
     }
 
+    /// Whether these errors are all that is told, without those of the metadata: addresses of a
+    /// Service are given out before anything else is judged, and new Events are judged before it.
+    pub fn ends_judgement(&self, object: &Value, errors: &[FieldError], is_new: bool) -> bool {
+        match (self.group, self.named) {
+            ("", "Service") => service::has_wrong_addresses(object),
+            ("", "Event") => is_new && !errors.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Whether updates judge the prefix of a generated name again.
+    pub fn judges_prefix_again(&self) -> bool {
+        const KINDS: [&str; 10] = [
+            "ConfigMap",
+            "EndpointSlice",
+            "Endpoints",
+            "Namespace",
+            "Node",
+            "PersistentVolumeClaim",
+            "Pod",
+            "Secret",
+            "Service",
+            "ServiceAccount",
+        ];
+        KINDS.contains(&self.named)
+    }
+
+    /// Whether a finalizer must be a known one or have a domain.
+    pub fn strict_finalizers(&self) -> bool {
+        !matches!(self.named, "Lease" | "Event")
+    }
+
     /// Fields that a field selector may name beside name and namespace.
     pub fn selectable_fields(&self) -> impl Iterator<Item = SelectableField> {
         let shape = table().shape(self.group, "v1", self.named);
@@ -208,10 +250,19 @@ impl Kind {
         (self.group.is_empty() && self.named == "Pod").then(|| pod::grace(object, asked))
     }
 
+    fn drop_disabled(&self, object: &mut Value) {
+        if let Some(shape) = self.shape(object) {
+            dropped::drop(object, shape);
+        }
+    }
+
     fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let Some(shape) = self.shape(object) {
-            types::check(object, shape, &mut errors);
+            match self.code.view {
+                Some(view) => types::check(&view(object), shape, &mut errors),
+                None => types::check(object, shape, &mut errors),
+            }
         }
         (self.code.check)(object, &mut errors);
         errors

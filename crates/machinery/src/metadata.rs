@@ -47,6 +47,8 @@ pub enum Generation {
     Content,
     /// When anything outside of metadata and status changes: custom resources with it.
     ContentButStatus,
+    /// When the kind says so as it prepares an update.
+    Prepared,
 }
 
 /// Puts the object into the namespace of the request, or refuses it if it says otherwise.
@@ -131,7 +133,7 @@ pub fn advance_generation(object: &mut Value, old: &Value, rule: Generation) {
     let differs = |field: &str| object.get(field) != old.get(field);
     let annotations = |object: &Value| object.pointer("/metadata/annotations").cloned();
     let changed = match rule {
-        Generation::Untracked => return,
+        Generation::Untracked | Generation::Prepared => return,
         Generation::Spec => differs("spec"),
         Generation::SpecAndAnnotations => {
             differs("spec") || annotations(object) != annotations(old)

@@ -82,6 +82,9 @@ pub enum Error {
     /// A list of maps is to be merged, but nothing says by which field.
     #[error("cannot merge lists without merge key for {0}")]
     NoMergeKey(String),
+    /// Something is to be merged below a field that may hold anything.
+    #[error("unable to find api field in struct RawExtension for the json field {0:?}")]
+    Opaque(String),
     /// The order list lacks items of the patch, or has them in another order.
     #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
     Order {

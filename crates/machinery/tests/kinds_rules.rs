@@ -102,6 +102,110 @@ fn every_selectable_field_exists_in_its_type() {
     }
 }
 
+/// The causes of a new object's refusal, defaulted and prepared like a server does.
+fn refusals(group: &str, kind: &str, mut object: Value) -> Vec<String> {
+    let kind = kinds::of(group, kind);
+    kind.default(&mut object);
+    kind.prepare_create(&mut object);
+    let errors = kind.validate_create(&object);
+    let mut causes: Vec<String> = errors
+        .iter()
+        .map(|error| format!("{}:{}", error.field(), error.kind().reason()))
+        .collect();
+    causes.sort();
+    causes
+}
+
+fn pod(spec: &Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a", "namespace": "b" },
+        "spec": { "containers": [{ "name": "main", "image": "app:1" }] },
+    });
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        pod["spec"][field] = value.clone();
+    }
+    pod
+}
+
+#[test]
+fn containers_fit_the_pod_they_are_in() {
+    for (spec, expected) in [
+        (
+            json!({ "initContainers": [{ "name": "i", "image": "i", "readinessProbe": { "exec": {} } }] }),
+            vec!["spec.initContainers[0].readinessProbe:FieldValueForbidden"],
+        ),
+        (
+            json!({ "resources": { "claims": [{ "name": "gpu" }] } }),
+            vec![
+                "spec.resources.claims:FieldValueForbidden",
+                "spec.resources.claims[0]:FieldValueNotFound",
+            ],
+        ),
+        (
+            json!({ "os": { "name": "linux" }, "securityContext": { "windowsOptions": {} } }),
+            vec!["spec.securityContext.windowsOptions:FieldValueForbidden"],
+        ),
+        (
+            json!({ "volumes": [{ "name": "v", "cephfs": {} }] }),
+            vec!["spec.volumes[0].cephfs.monitors:FieldValueRequired"],
+        ),
+        (
+            json!({ "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "zone",
+                "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 2, "matchLabelKeys": ["a"] }] }),
+            vec![
+                "spec.topologySpreadConstraints[0].matchLabelKeys:FieldValueForbidden",
+                "spec.topologySpreadConstraints[0].minDomains:FieldValueInvalid",
+            ],
+        ),
+    ] {
+        assert_eq!(refusals("", "Pod", pod(&spec)), expected, "{spec}");
+    }
+}
+
+#[test]
+fn fields_of_features_that_are_off_are_dropped() {
+    let spec = json!({
+        "schedulingGroup": { "podGroupName": "g" },
+        "containers": [{ "name": "main", "image": "app:1", "lifecycle": { "stopSignal": "SIGTERM" } }],
+    });
+    let mut object = pod(&spec);
+    kinds::of("", "Pod").prepare_create(&mut object);
+    assert_eq!(object["spec"].get("schedulingGroup"), None);
+    assert_eq!(object["spec"]["containers"][0].get("lifecycle"), None);
+}
+
+#[test]
+fn claim_templates_of_a_stateful_set_stand_for_volumes() {
+    let set = |mounted: &str| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "a", "namespace": "b" },
+            "spec": {
+                "selector": { "matchLabels": { "app": "a" } },
+                "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
+                "template": {
+                    "metadata": { "labels": { "app": "a" } },
+                    "spec": {
+                        // Replaced by the claim, so it is not judged.
+                        "volumes": [{ "name": "data", "cephfs": {} }],
+                        "containers": [{ "name": "main", "image": "app:1",
+                            "volumeMounts": [{ "name": mounted, "mountPath": "/data" }] }],
+                    },
+                },
+            },
+        })
+    };
+    let of_volumes = |mounted: &str| -> Vec<String> {
+        let causes = refusals("apps", "StatefulSet", set(mounted)).into_iter();
+        causes
+            .filter(|cause| cause.contains("olume"))
+            .filter(|cause| cause.contains("template."))
+            .collect()
+    };
+    assert_eq!(of_volumes("data"), Vec::<String>::new());
+    let missing = "spec.template.spec.containers[0].volumeMounts[0].name:FieldValueNotFound";
+    assert_eq!(of_volumes("other"), [missing]);
+}
+
 #[test]
 fn kinds_differ_in_names_status_and_generation() {
     assert_eq!(kinds::of("", "Service").name_rule(), NameRule::Label1035);

@@ -5,7 +5,7 @@ use edgegrid_upstream::{Program, all, defaults};
 
 use crate::program::Build;
 use crate::tools::{DENY, NEXTEST, SHEAR, TYPOS, Tool};
-use crate::{bench, crds, demo, edges, fuzz, rbac, tables, upstream};
+use crate::{bench, crds, demo, diff_api, edges, fuzz, rbac, tables, upstream};
 
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -175,6 +175,13 @@ pub(super) const STEPS: &[Step] = &[
         when: When::Full,
         needs: &[Need::Go],
         run: Run::Own(tables::check),
+        environment: &[],
+    },
+    Step {
+        name: "diff-api",
+        when: When::Full,
+        needs: &[Need::Programs(diff_api::programs)],
+        run: Run::Own(diff_api::check),
         environment: &[],
     },
     Step {

@@ -12,6 +12,7 @@ const NONE: Code = Code {
     create: |_| {},
     update: |_, _| {},
     status_update: |_, _| {},
+    view: None,
     check: |_, _| {},
     check_create: |_, _| {},
     check_update: |_, _, _| {},
@@ -112,6 +113,7 @@ pub(super) static KINDS: &[Kind] = &[
         status_keeps: &["ownerReferences"],
         code: Code {
             create: pod::prepare_create,
+            update: pod::prepare_update,
             status_update: pod::prepare_status_update,
             check_create: pod::check_create,
             check_update: pod_update::check,
@@ -143,6 +145,7 @@ pub(super) static KINDS: &[Kind] = &[
     Kind {
         name: NameRule::Label,
         code: Code {
+            view: Some(apps::with_claims_as_volumes),
             check: apps::stateful_set,
             check_create: apps::stateful_set_create,
             check_update: apps::stateful_set_update,
@@ -198,7 +201,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..plain("", "Service")
     },
     Kind {
-        generation: Generation::Content,
+        generation: Generation::Prepared,
         code: Code {
             create: endpoints::prepare_slice,
             update: endpoints::prepare_slice_update,
@@ -234,8 +237,6 @@ pub(super) static KINDS: &[Kind] = &[
     Kind {
         create_on_update: true,
         code: Code {
-            create: config::prepare_lease,
-            update: |new, _| config::prepare_lease(new),
             check: config::lease,
             ..NONE
         },
@@ -282,8 +283,10 @@ pub(super) static KINDS: &[Kind] = &[
     Kind {
         code: Code {
             create: claim::prepare_create,
-            update: |new, _| claim::prepare_sources(new),
+            update: claim::prepare_update,
+            status_update: claim::prepare_status_update,
             check_update: claim::check_update,
+            check_status: claim::check_status,
             ..NONE
         },
         ..plain("", "PersistentVolumeClaim")
