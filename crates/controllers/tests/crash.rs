@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
+use edgegrid_controllers::Config;
 use edgegrid_testkit::faults::Fault;
 use edgegrid_testkit::{Cluster, grid, group, node, service, unit};
 use k8s_openapi::api::core::v1::Node;
@@ -138,6 +139,8 @@ async fn play(disturbance: Option<(usize, &Disturbance)>) -> Result<(Vec<Snapsho
             happened = true;
             drop(running); // dies in the middle of the call
             running = harness::start(&cluster).await?;
+            // How a unit's last node went is not known after a restart, so the grace must pass.
+            tokio::time::sleep(Config::default().unit_grace + Duration::from_mins(1)).await;
         }
         harness::settle(&cluster, &running).await?;
         happened |= disturbance.is_some() && running.faults.pending() == 0;
