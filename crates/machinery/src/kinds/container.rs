@@ -312,7 +312,7 @@ pub(super) fn resources(resources: &Place<'_>, errors: &mut Errors) {
     let (limits, requests) = (resources.at("limits"), resources.at("requests"));
     for list in [&limits, &requests] {
         for name in list.keys() {
-            if resources.path.contains("ontainers[") {
+            if resources.path.to_lowercase().contains("containers[") {
                 resource_name(name, &list.key(name).path, errors);
             } else if !["cpu", "memory"].contains(&name) && !name.starts_with("hugepages-") {
                 list.key(name)
