@@ -18,11 +18,11 @@ pub(crate) const KNOWN: &[Known] = &[
                  change: a claim's default phase, a null that became empty",
     },
     Known {
-        words: &["strategic: 500 - / 422 Invalid metadata.finalizers"],
+        words: &["strategic: 422 Invalid / 500 -"],
         reason: RANDOM_ORDER,
     },
     Known {
-        words: &["strategic: 422 Invalid / 500 -"],
+        words: &["strategic: 500 - / 422 Invalid patch:FieldValueInvalid"],
         reason: RANDOM_ORDER,
     },
 ];
