@@ -56,7 +56,7 @@ async fn walk_through(args: &Args) -> Result<()> {
         2,
         "start edgegrid controller with the rights in deploy/rbac",
     );
-    let _controller = Controller::start(&cluster, &[]).await?;
+    let _controller = Controller::start(&cluster, "controller", &[]).await?;
     show(&cluster, &["get", "crd"], |table| {
         ensure!(
             count(table, "superedge.io") == 5,

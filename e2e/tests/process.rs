@@ -2,100 +2,36 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Context;
 use edgegrid_api::{DeploymentGrid, names};
-use edgegrid_testkit::process::Process;
+use edgegrid_testkit::edgegrid::Controller;
 use edgegrid_testkit::{Cluster, Patience, eventually, eventually_within, grid, node};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-/// A controller and where it shows its health.
-struct Controller {
-    process: Process,
-    admin: SocketAddr,
+/// With every decision and request in its log.
+const TALKATIVE: [&str; 2] = ["--log-format=json", "--log-level=debug,hyper_util=info"];
+
+async fn leads(controller: &Controller) -> bool {
+    let metrics = controller.get("/metrics").await.unwrap();
+    metrics.contains("edgegrid_leading 1")
 }
 
-/// The program, which cargo puts beside the folder of the tests.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().and_then(Path::parent).unwrap();
-    let program = folder.join("edgegrid");
-    assert!(
-        program.exists(),
-        "no {}: run `cargo build --bin edgegrid`",
-        program.display()
-    );
-    program
+/// What the API server refused it.
+fn refusals(controller: &Controller) -> Vec<String> {
+    let log = std::fs::read_to_string(controller.process().log()).unwrap();
+    log.lines()
+        .filter(|line| line.to_lowercase().contains("forbidden"))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn deploy(file: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
     folder.join(file).to_string_lossy().into_owned()
-}
-
-async fn start(cluster: &Cluster, name: &str) -> Controller {
-    let kubeconfig = cluster
-        .kubeconfig_as_service_account(names::SYSTEM_NAMESPACE, names::CONTROLLER)
-        .await
-        .unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let admin = free.local_addr().unwrap();
-    drop(free);
-    let mut command = Command::new(program());
-    command
-        .args([
-            "controller",
-            "--log-format=json",
-            "--log-level=debug,hyper_util=info",
-        ])
-        .arg(format!("--bind-address={admin}"))
-        .arg("--kubeconfig")
-        .arg(kubeconfig);
-    let process = Process::start(name, &mut command, cluster.folder().unwrap()).unwrap();
-    Controller { process, admin }
-}
-
-impl Controller {
-    async fn page(&self, path: &str) -> Result<String> {
-        let mut stream = TcpStream::connect(self.admin).await?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: edgegrid\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        Ok(answer)
-    }
-
-    async fn ready(&self) {
-        eventually("the controller is ready", async || {
-            self.process.expect_alive()?;
-            let answer = self.page("/readyz").await?;
-            ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-            Ok(())
-        })
-        .await
-        .unwrap();
-    }
-
-    async fn leads(&self) -> bool {
-        let metrics = self.page("/metrics").await.unwrap();
-        metrics.contains("edgegrid_leading 1")
-    }
-
-    /// What the API server refused it.
-    fn refusals(&self) -> Vec<String> {
-        let log = std::fs::read_to_string(self.process.log()).unwrap();
-        log.lines()
-            .filter(|line| line.to_lowercase().contains("forbidden"))
-            .map(str::to_owned)
-            .collect()
-    }
 }
 
 async fn stamp(cluster: &Cluster, name: &str, within: Duration) {
@@ -121,28 +57,33 @@ async fn stamp(cluster: &Cluster, name: &str, within: Duration) {
 #[tokio::test]
 async fn the_shipped_manifests_run_it_and_a_signal_hands_over() {
     let cluster = Cluster::upstream().await.unwrap();
-    for file in ["rbac/controller.yaml", "controller/deployment.yaml"] {
-        let args = ["apply", "--server-side", "-f", &deploy(file)];
-        cluster.kubectl(args).await.unwrap();
-    }
-    let first = start(&cluster, "first").await;
-    first.ready().await;
-    let second = start(&cluster, "second").await;
-    second.ready().await;
-    assert!(first.leads().await && !second.leads().await);
+    let first = Controller::start(&cluster, "first", &TALKATIVE)
+        .await
+        .unwrap();
+    let second = Controller::start(&cluster, "second", &TALKATIVE)
+        .await
+        .unwrap();
+    let deployment = deploy("controller/deployment.yaml");
+    let args = ["apply", "--server-side", "-f", &deployment];
+    cluster.kubectl(args).await.unwrap();
+    assert!(leads(&first).await && !leads(&second).await);
     let zone = node("n1").label("zone", "a");
     cluster.add_nodes([zone]).await.unwrap();
     stamp(&cluster, "web", Duration::from_secs(10)).await;
 
-    first.process.terminate();
+    first.process().terminate();
     let ended = eventually("the first has ended", async || {
-        first.process.exited().context("it runs")
+        first.process().exited().context("it runs")
     });
-    assert!(ended.await.unwrap().success(), "{}", first.process.tail(20));
+    assert!(
+        ended.await.unwrap().success(),
+        "{}",
+        first.process().tail(20)
+    );
     // Far less than the lease's 15 s: it was released.
     stamp(&cluster, "shop", Duration::from_secs(8)).await;
-    assert!(second.leads().await);
+    assert!(leads(&second).await);
     for controller in [&first, &second] {
-        assert_eq!(controller.refusals(), Vec::<String>::new());
+        assert_eq!(refusals(controller), Vec::<String>::new());
     }
 }

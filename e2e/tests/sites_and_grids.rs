@@ -16,7 +16,9 @@ const NODES: [&str; 6] = ["bj-1", "bj-2", "bj-3", "gz-1", "gz-2", "gz-3"];
 async fn cluster() -> (Cluster, Controller) {
     let cluster = Cluster::upstream().with_controllers().await.unwrap();
     cluster.add_nodes(NODES.map(node)).await.unwrap();
-    let controller = Controller::start(&cluster, &[]).await.unwrap();
+    let controller = Controller::start(&cluster, "controller", &[])
+        .await
+        .unwrap();
     (cluster, controller)
 }
 

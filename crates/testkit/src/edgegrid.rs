@@ -4,14 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use edgegrid_api::names;
 
 use crate::cluster::Cluster;
 use crate::eventually::eventually;
 use crate::process::Process;
 use crate::run::{PortLease, Run};
-
-/// Namespace and name of the service account in `deploy/rbac`.
-const ACCOUNT: (&str, &str) = ("edgegrid-system", "edgegrid-controller");
 
 /// A running `edgegrid controller`, with exactly the rights that `deploy/rbac` gives it.
 pub struct Controller {
@@ -21,8 +19,9 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Grants the shipped rights, starts the program and waits until its caches have synced.
-    pub async fn start(cluster: &Cluster, arguments: &[&str]) -> Result<Self> {
+    /// Grants the shipped rights, starts the program and waits until its caches have synced. Its log
+    /// goes by `name`.
+    pub async fn start(cluster: &Cluster, name: &str, arguments: &[&str]) -> Result<Self> {
         let manifest = project().join("deploy/rbac/controller.yaml");
         let manifest = manifest
             .to_str()
@@ -31,14 +30,14 @@ impl Controller {
             .kubectl(["apply", "--server-side", "-f", manifest])
             .await?;
         let kubeconfig = cluster
-            .kubeconfig_as_service_account(ACCOUNT.0, ACCOUNT.1)
+            .kubeconfig_as_service_account(names::SYSTEM_NAMESPACE, names::CONTROLLER)
             .await?;
         let port = Run::current()?.lease_port()?;
         let address = format!("127.0.0.1:{}", port.port());
         let mut command = Command::new(binary()?);
         command.args(["controller", "--bind-address", &address, "--kubeconfig"]);
         command.arg(kubeconfig).args(arguments);
-        let process = Process::start("edgegrid-controller", &mut command, cluster.folder()?)?;
+        let process = Process::start(name, &mut command, cluster.folder()?)?;
         let controller = Self {
             process,
             address,
