@@ -1,7 +1,8 @@
 //! The workloads and Services that carry a grid's label, by grid.
 //!
 //! A pass over one grid must not read the children of all others: with a hundred grids of a
-//! hundred units each event would cost ten thousand looks.
+//! hundred units each event would cost ten thousand looks. They are found by name as well, because two
+//! grids may want the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,43 +11,57 @@ use edgegrid_api::names::label;
 use edgegrid_plan::Child;
 
 use crate::cache::Change;
-use crate::queue::Key;
+use crate::queue::{Key, key};
 
 /// Children of one kind, by the grids they name.
 #[derive(Clone, Default)]
-pub struct Children(Arc<RwLock<ByGrid>>);
+pub struct Children(Arc<RwLock<Index>>);
 
-/// Grid to its children by name.
-type ByGrid = BTreeMap<Key, BTreeMap<String, Arc<Child>>>;
+#[derive(Default)]
+struct Index {
+    /// Grid to its children by name.
+    by_grid: BTreeMap<Key, BTreeMap<String, Arc<Child>>>,
+    /// All, by namespace and name.
+    by_name: BTreeMap<Key, Arc<Child>>,
+}
 
 impl Children {
     /// The children that name this grid as their owner or in their label.
     pub fn of(&self, grid: &Key) -> Vec<Arc<Child>> {
-        let children = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        children
+        let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        index
+            .by_grid
             .get(grid)
             .map(|children| children.values().cloned().collect())
             .unwrap_or_default()
     }
 
+    /// The child of this namespace and name, whichever grid it names.
+    pub fn named(&self, child: &Key) -> Option<Arc<Child>> {
+        let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        index.by_name.get(child).cloned()
+    }
+
     /// Takes a change in and returns the grids it concerns.
     pub fn apply(&self, change: &Change<Child>) -> BTreeSet<Key> {
-        let mut children = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let mut concerned = BTreeSet::new();
         if let Some(old) = change.before() {
+            index.by_name.remove(&key(&**old));
             for grid in grids(old) {
-                if let Some(of_grid) = children.get_mut(&grid) {
+                if let Some(of_grid) = index.by_grid.get_mut(&grid) {
                     of_grid.remove(name(old));
                     if of_grid.is_empty() {
-                        children.remove(&grid);
+                        index.by_grid.remove(&grid);
                     }
                 }
                 concerned.insert(grid);
             }
         }
         if let Some(new) = change.after() {
+            index.by_name.insert(key(&**new), new.clone());
             for grid in grids(new) {
-                let of_grid = children.entry(grid.clone()).or_default();
+                let of_grid = index.by_grid.entry(grid.clone()).or_default();
                 of_grid.insert(name(new).to_owned(), new.clone());
                 concerned.insert(grid);
             }
@@ -130,10 +145,12 @@ mod tests {
         let children = Children::default();
         let only = child("web-a", Some("web"), None);
         children.apply(&Change::Added(only.clone()));
+        assert!(children.named(&("shop".into(), "web-a".into())).is_some());
         assert_eq!(
             children.apply(&Change::Removed(only)),
             BTreeSet::from([grid("web")])
         );
         assert!(children.of(&grid("web")).is_empty());
+        assert!(children.named(&("shop".into(), "web-a".into())).is_none());
     }
 }

@@ -156,26 +156,18 @@ impl Shared {
             uid: grid.metadata.uid.as_deref().unwrap_or_default(),
             selector: &selector,
         };
-        let is_known = |name: &str| {
-            let mut children = world.children.iter();
-            children.any(|child| child.metadata.name.as_deref() == Some(name))
-        };
-        let looked = look(
-            &self.context.client,
-            (Kind::Service, &namespace),
-            owner,
-            is_known,
-        )
-        .await?;
+        let wanted = BTreeSet::from([names::service(&name)]);
+        let place = (Kind::Service, namespace.as_str());
+        let labelled = (&self.context.caches.services, &wanted);
+        let looked = look(&self.context.client, place, owner, labelled).await?;
         world
             .children
             .extend(looked.unseen.into_iter().map(Arc::new));
         world.foreign.clone_from(&looked.seen.foreign);
         world.looked = true;
         let decision = decide(grid, &world, now);
-        let wanted = names::service(&name);
         let mut foreign = looked.seen.foreign;
-        foreign.retain(|name, _| *name == wanted);
+        foreign.retain(|name, _| wanted.contains(name));
         memory.looked(foreign);
         Ok(decision)
     }

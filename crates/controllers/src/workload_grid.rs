@@ -146,7 +146,7 @@ impl Shared {
             .take()
             .unwrap_or_else(|| reported(object, grid));
         let decided = self
-            .decide(grid, &mut gathered, (memory, &known), now)
+            .decide::<K>(grid, &mut gathered, (memory, &known), now)
             .await;
         let (mut decision, reserved) = match decided {
             Ok(decided) => decided,
@@ -182,13 +182,17 @@ impl Shared {
     }
 
     /// Decides, and where names are not known looks at them first.
-    async fn decide(
+    async fn decide<K: WorkloadGrid>(
         &self,
         grid: &Grid,
         gathered: &mut Gathered,
         (memory, known): (&mut Memory, &BTreeSet<String>),
         now: Timestamp,
-    ) -> Result<(Decision, Option<Reserved>), Error> {
+    ) -> Result<(Decision, Option<Reserved>), Error>
+    where
+        for<'a> Grid: From<&'a K>,
+    {
+        let labelled = K::children(&self.context.caches);
         let foreign = memory.foreign();
         let first = decide(grid, &gathered.world(memory, known, (false, foreign)), now);
         if !first.needs_look {
@@ -198,7 +202,7 @@ impl Shared {
             .units
             .values()
             .filter(|unit| unit.state == State::Unknown);
-        let unknown: BTreeSet<&str> = unknown.map(|unit| unit.name.as_str()).collect();
+        let unknown: BTreeSet<String> = unknown.map(|unit| unit.name.clone()).collect();
         let own: Key = (grid.namespace().to_owned(), grid.name().to_owned());
         let (reserved, refused) = self
             .reservations
@@ -208,12 +212,8 @@ impl Shared {
             uid: grid.uid(),
             selector: &selector,
         };
-        let shown = gathered.names();
         let place = (grid.workload.kind(), grid.namespace());
-        let looked = look(&self.context.client, place, owner, |name| {
-            shown.contains(name)
-        })
-        .await?;
+        let looked = look(&self.context.client, place, owner, (labelled, &unknown)).await?;
         gathered
             .children
             .extend(looked.unseen.into_iter().map(Arc::new));
@@ -222,7 +222,7 @@ impl Shared {
             .extend(refused.iter().map(|id| id.name.clone()));
         // Of what the caches show they tell more, and sooner.
         let mut foreign = looked.seen.foreign.clone();
-        foreign.retain(|name, _| unknown.contains(name.as_str()));
+        foreign.retain(|name, _| unknown.contains(name));
         memory.looked(foreign);
         let world = gathered.world(memory, known, (true, looked.seen.foreign));
         let mut decision = decide(grid, &world, now);

@@ -11,6 +11,7 @@
 //! that wrote a moment ago still runs; two controllers that correct each other help nobody, so
 //! nothing is written until it has been silent for a while.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use edgegrid_api::names::manager;
@@ -19,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::ObjectMeta;
 use serde_json::{Map, Value, json};
 
-use crate::observed::applied_by;
+use crate::observed::{applied_by, fields_of};
 
 /// How long site-manager must have been silent: twice its resync, and some.
 pub const SILENCE: SignedDuration = SignedDuration::from_secs(120);
@@ -55,7 +56,7 @@ pub fn inheritance(
     now: Timestamp,
     heir: impl Fn(&[&str]) -> Heir,
 ) -> Inheritance {
-    let ours = applied_by(metadata, manager::EDGEGRID).cloned();
+    let ours = applied_by(metadata, manager::EDGEGRID).map(Cow::into_owned);
     let mut found = Inheritance {
         fields: ours.unwrap_or_else(|| json!({})),
         operations: Vec::new(),
@@ -64,7 +65,8 @@ pub fn inheritance(
     };
     let mut emptied = Vec::new();
     for (index, entry) in entries(metadata).filter(|(_, entry)| is_site_managers(entry)) {
-        let Some(Value::Object(fields)) = entry.fields_v1.as_ref().map(|fields| &fields.0) else {
+        let fields = fields_of(entry);
+        let Some(fields) = fields.as_ref().and_then(|fields| fields.as_object()) else {
             continue;
         };
         let parts = split(fields, &mut Vec::new(), &heir);
@@ -145,10 +147,8 @@ fn is_ours_or_site_managers(entry: &ManagedFieldsEntry) -> bool {
 }
 
 fn holds(entry: &ManagedFieldsEntry, path: &[&str]) -> bool {
-    let Some(fields) = &entry.fields_v1 else {
-        return false;
-    };
-    let mut at = Some(&fields.0);
+    let fields = fields_of(entry);
+    let mut at = fields.as_deref();
     for name in path {
         at = at.and_then(|at| at.get(format!("f:{name}")));
     }

@@ -236,5 +236,5 @@ fn is_as_applied(child: &Child, wanted: &Wanted) -> bool {
     child.annotation(annotation::APPLIED) == Some(&wanted.applied)
         && child
             .applied_by(manager::EDGEGRID)
-            .is_some_and(|fields| covers(fields, &wanted.body))
+            .is_some_and(|fields| covers(&fields, &wanted.body))
 }

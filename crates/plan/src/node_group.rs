@@ -48,7 +48,7 @@ pub fn plan(group: &NodeGroup, world: &World<'_>) -> Plan {
     }
     let body = json!({ "metadata": { "finalizers": [finalizer::NODE_GROUP] } });
     let fields = applied_by(metadata, Manager::Edgegrid.name());
-    if !fields.is_some_and(|fields| ownership::covers(fields, &body)) {
+    if !fields.is_some_and(|fields| ownership::covers(&fields, &body)) {
         let claim = Claim::Ours { uid: uid.clone() };
         let apply = Apply {
             id,

@@ -1,13 +1,14 @@
 //! The cluster as plans see it: Nodes and the grids' children, cut down to what decisions need.
 //!
 //! The types read only those fields from what the API server sends, so the rest, most of a
-//! Node, is never held. `managedFields` are reduced to the entries that plans look at.
+//! Node, is never held. `managedFields` are reduced to the entries that plans look at, and their
+//! `fieldsV1` packed as text: as a tree of maps they would be most of what a cache holds.
 
 use std::borrow::Cow;
 
 use edgegrid_api::names::manager;
 use k8s_openapi::api::core::v1::Taint;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, FieldsV1, ManagedFieldsEntry};
 use kube::Resource;
 use kube::core::{ApiResource, ObjectMeta};
 use serde::{Deserialize, Serialize};
@@ -172,7 +173,7 @@ impl Child {
     }
 
     /// The `fieldsV1` that a manager has applied, if it has.
-    pub fn applied_by(&self, manager: &str) -> Option<&Value> {
+    pub fn applied_by(&self, manager: &str) -> Option<Cow<'_, Value>> {
         applied_by(&self.metadata, manager)
     }
 
@@ -225,14 +226,24 @@ impl Resource for Child {
 }
 
 /// The `fieldsV1` that a manager has applied to an object itself, not to a subresource.
-pub fn applied_by<'a>(metadata: &'a ObjectMeta, manager: &str) -> Option<&'a Value> {
-    metadata
-        .managed_fields
-        .iter()
-        .flatten()
-        .find(|entry| is_apply(entry, manager))
-        .and_then(|entry| entry.fields_v1.as_ref())
-        .map(|fields| &fields.0)
+pub fn applied_by<'a>(metadata: &'a ObjectMeta, manager: &str) -> Option<Cow<'a, Value>> {
+    let mut entries = metadata.managed_fields.iter().flatten();
+    let entry = entries.find(|entry| is_apply(entry, manager))?;
+    fields_of(entry)
+}
+
+/// The `fieldsV1` of an entry, as the API server sent it or packed by [`reduce`].
+pub fn fields_of(entry: &ManagedFieldsEntry) -> Option<Cow<'_, Value>> {
+    match &entry.fields_v1.as_ref()?.0 {
+        Value::String(packed) => serde_json::from_str(packed).ok().map(Cow::Owned),
+        fields => Some(Cow::Borrowed(fields)),
+    }
+}
+
+fn pack(entry: &mut ManagedFieldsEntry) {
+    if let Some(FieldsV1(fields @ Value::Object(_))) = &mut entry.fields_v1 {
+        *fields = Value::String(fields.to_string());
+    }
 }
 
 fn is_apply(entry: &ManagedFieldsEntry, manager: &str) -> bool {
@@ -241,7 +252,7 @@ fn is_apply(entry: &ManagedFieldsEntry, manager: &str) -> bool {
         && entry.subresource.as_deref().unwrap_or_default().is_empty()
 }
 
-/// Keeps of `managedFields` only the entries of our managers and of SuperEdge's.
+/// Keeps of `managedFields` only the entries of our managers and of SuperEdge's, packed.
 ///
 /// While SuperEdge has an entry, those of others are blanked instead of dropped: what is its
 /// passes to us by a patch that names entries by their place.
@@ -267,8 +278,46 @@ pub fn reduce(metadata: &mut ObjectMeta) {
     } else {
         entries.retain(is_read);
     }
+    entries.iter_mut().for_each(pack);
     entries.shrink_to_fit();
     if entries.is_empty() {
         metadata.managed_fields = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn packed_fields_are_read_as_they_were_sent() {
+        let fields = json!({ "f:spec": { "f:replicas": {}, "f:containers": { "k:{\"name\":\"a\"}": { ".": {} } } } });
+        let mut metadata: ObjectMeta = serde_json::from_value(json!({ "managedFields": [
+            { "manager": manager::EDGEGRID, "operation": "Apply", "fieldsV1": fields },
+            { "manager": "kubelet", "operation": "Update", "fieldsV1": { "f:status": {} } },
+        ] }))
+        .unwrap();
+        reduce(&mut metadata);
+        let entries = metadata.managed_fields.as_deref().unwrap_or_default();
+        let [entry] = entries else {
+            panic!("one entry is read: {entries:?}")
+        };
+        assert!(
+            entry
+                .fields_v1
+                .as_ref()
+                .is_some_and(|fields| fields.0.is_string())
+        );
+        assert_eq!(
+            applied_by(&metadata, manager::EDGEGRID).as_deref(),
+            Some(&fields)
+        );
+        reduce(&mut metadata); // what is packed stays so
+        assert_eq!(
+            applied_by(&metadata, manager::EDGEGRID).as_deref(),
+            Some(&fields)
+        );
     }
 }

@@ -299,7 +299,7 @@ fn is_as_applied(child: &Child, applied: &str, body: &Value) -> bool {
     child.annotation(annotation::APPLIED) == Some(applied)
         && child
             .applied_by(manager::EDGEGRID)
-            .is_some_and(|fields| covers(fields, body))
+            .is_some_and(|fields| covers(&fields, body))
 }
 
 #[cfg(test)]
