@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use edgegrid_testkit::Cluster;
 use kube::Client;
 use tokio::time::Instant;
@@ -24,6 +25,18 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.grids == 1 { "" } else { "s" };
         write!(f, "{} grid{plural} × {} units", self.grids, self.units)
+    }
+}
+
+impl FromStr for Case {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (grids, units) = text.split_once('x').context("write it as 1x1000")?;
+        Ok(Self {
+            grids: grids.parse()?,
+            units: units.parse()?,
+        })
     }
 }
 

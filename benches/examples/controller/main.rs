@@ -31,6 +31,9 @@ struct Args {
     /// Only the two smallest cases: a minute, for CI.
     #[arg(long)]
     quick: bool,
+    /// Only this case, as `GRIDSxUNITS`; may be repeated.
+    #[arg(long, value_name = "GRIDSxUNITS")]
+    case: Vec<cases::Case>,
     /// Put the tables into `docs/figures.md` as well.
     #[arg(long)]
     write: bool,
@@ -43,7 +46,12 @@ struct Args {
 async fn main() -> Result<()> {
     let args = Args::parse();
     let mut results = Vec::new();
-    for case in cases::all(args.quick) {
+    let cases = if args.case.is_empty() {
+        cases::all(args.quick)
+    } else {
+        args.case
+    };
+    for case in cases {
         eprintln!("{case} …");
         results.push(cases::measure(&args.edgegrid, case).await?);
     }

@@ -25,13 +25,10 @@ const CONTROLLERS: &str = "controllers";
 const ADMIN: &str = "admin";
 const SIGNALS: &str = "signals";
 
-/// Threads: the lease is renewed and probes are answered while a large grid is planned.
-const THREADS: usize = 2;
-
-/// Runs until a signal ends it.
+/// Runs until a signal ends it. One thread is enough: planning a thousand units takes milliseconds, and
+/// all else is waiting for the API server.
 pub(crate) fn run(args: Args) -> Result<()> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("start the runtime")?

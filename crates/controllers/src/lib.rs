@@ -10,7 +10,9 @@
 //! like one whose units are all gone. [`process::run`] puts it all together.
 
 use edgegrid_runtime::executor::Executor;
-use futures::future::{BoxFuture, join_all};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
 use kube::Client;
 
 pub mod cache;
@@ -85,7 +87,7 @@ impl Setup {
 
 /// All controllers side by side; each ends when its queue is closed.
 async fn controllers(context: &Context) {
-    let running: [BoxFuture<'_, ()>; 7] = [
+    let running: Vec<BoxFuture<'_, ()>> = vec![
         Box::pin(node::run(context)),
         Box::pin(node_unit::run(context)),
         Box::pin(node_group::run(context)),
@@ -94,5 +96,11 @@ async fn controllers(context: &Context) {
         Box::pin(stateful_set_grid::run(context)),
         Box::pin(service_grid::run(context)),
     ];
-    join_all(running).await;
+    all_of(running).await;
+}
+
+/// Runs all until each has ended. Only those are polled that have something to do, which `join_all` does
+/// not promise: every answer to a write would wake every watch.
+async fn all_of(running: Vec<BoxFuture<'_, ()>>) {
+    FuturesUnordered::from_iter(running).collect::<()>().await;
 }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use edgegrid_api::names::label;
 use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
 use edgegrid_plan::{Child, Kind, SiteNode};
-use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::future::{BoxFuture, FutureExt};
 use kube::api::Api;
 use kube::runtime::reflector::store::{Writer, WriterDropped};
 use kube::runtime::reflector::{Store, store};
@@ -18,7 +18,7 @@ use crate::children::Children;
 use crate::context::{Caches, Context};
 use crate::departures::Departures;
 use crate::execute::api_resource;
-use crate::{reactions, site_reactions};
+use crate::{all_of, reactions, site_reactions};
 
 /// Where the watches write.
 pub(crate) struct Writers {
@@ -102,7 +102,7 @@ pub(crate) async fn run(context: &Context, writers: Writers) {
     for (kind, writer) in CHILD_KINDS.into_iter().zip(writers.children) {
         watches.push(watch_children(context, kind, writer));
     }
-    join_all(watches).await;
+    all_of(watches).await;
 }
 
 fn watch<'a, K>(
