@@ -71,6 +71,7 @@ async fn the_walk_through_of_sites_deployments_and_services() {
     sites(&cluster).await;
     deployments(&cluster).await;
     services(&cluster).await;
+    an_ordinary_service(&cluster).await;
     a_new_unit_and_its_end(&cluster).await;
 }
 
@@ -111,8 +112,7 @@ async fn sites(cluster: &Cluster) {
 
 /// Mission 2.2.
 async fn deployments(cluster: &Cluster) {
-    let grid = grid("deploymentgrid-demo").by("location").replicas(2);
-    cluster.apply::<DeploymentGrid>(grid).await.unwrap();
+    apply(cluster, "seeds/001-deploymentgrid.yaml").await;
     let wanted = [
         "deploymentgrid-demo-beijing 2/2 2 2",
         "deploymentgrid-demo-guangzhou 2/2 2 2",
@@ -159,6 +159,39 @@ async fn services(cluster: &Cluster) {
         metadata["annotations"]
             .get("kubectl.kubernetes.io/last-applied-configuration")
             .is_none()
+    );
+}
+
+/// Mission 2.6, and the last sentence of 2.3: both Services have the pods of all units.
+async fn an_ordinary_service(cluster: &Cluster) {
+    let plain = ["create", "service", "clusterip", "plain", "--tcp=80:8080"];
+    cluster.kubectl(plain).await.unwrap();
+    let selector = r#"{"spec":{"selector":{"appGrid":"echo"}}}"#;
+    let patch = ["patch", "service", "plain", "--type=merge", "-p", selector];
+    cluster.kubectl(patch).await.unwrap();
+    for service in ["plain", "servicegrid-demo-svc"] {
+        let of_service = format!("kubernetes.io/service-name={service}");
+        eventually("all pods are endpoints", async || {
+            let slices = json(cluster, &["get", "endpointslice", "-l", &of_service]).await?;
+            let slices = slices["items"].as_array().context("no list")?;
+            let endpoints = slices
+                .iter()
+                .filter_map(|slice| slice["endpoints"].as_array());
+            let nodes: Vec<&str> = endpoints
+                .flatten()
+                .filter_map(|endpoint| endpoint["nodeName"].as_str())
+                .collect();
+            let of = |site: &str| nodes.iter().filter(|node| node.starts_with(site)).count();
+            ensure!((of("bj-"), of("gz-")) == (2, 2), "{service}: {nodes:?}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+    let service = json(cluster, &["get", "service", "plain"]).await.unwrap();
+    assert!(
+        service["metadata"].get("annotations").is_none(),
+        "{service}"
     );
 }
 

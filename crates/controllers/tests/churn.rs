@@ -1,5 +1,6 @@
 //! Weeks of a busy cluster in virtual time: nodes flap, move and vanish, grids and sites are edited,
-//! the controllers crash and lose the API server. What must hold is checked after every step.
+//! two controllers take turns, crash, and lose the API server or the lease. What must hold is
+//! checked after every step.
 //!
 //! `EDGEGRID_CHURN_DAYS` and `EDGEGRID_SEED` choose how long and which; both are printed.
 
@@ -13,9 +14,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use edgegrid_api::names::{annotation, marker};
 use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit};
+use edgegrid_runtime::LeaseConfig;
 use edgegrid_testkit::faults::Fault;
 use edgegrid_testkit::{Cluster, grid, group, unit};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
@@ -25,6 +28,7 @@ use serde_json::{Value, json};
 use harness::Running;
 
 const DAY: Duration = Duration::from_hours(24);
+const LEASE: &str = "churn";
 /// Label that the nodes get by hand, and the group whose label they get from their unit.
 const ZONE: &str = "zone";
 const GROUP: &str = "location";
@@ -58,7 +62,10 @@ impl Dice {
 struct Churn {
     cluster: Cluster,
     dice: Dice,
-    running: Option<Running>,
+    /// Two processes; one leads.
+    running: Vec<Running>,
+    /// How many processes there were: each has a name of its own.
+    started: usize,
     steps: usize,
 }
 
@@ -81,31 +88,62 @@ impl Churn {
             }
             cluster.apply::<DeploymentGrid>(wanted).await?;
         }
-        let running = Some(harness::start(&cluster).await?);
-        Ok(Self {
+        let mut churn = Self {
             cluster,
             dice: Dice(seed),
-            running,
+            running: Vec::new(),
+            started: 0,
             steps: 0,
-        })
+        };
+        churn.start().await?;
+        churn.start().await?;
+        Ok(churn)
+    }
+
+    /// One more process. Its lease is renewed seldom, or weeks would be nothing but renewals.
+    async fn start(&mut self) -> Result<()> {
+        self.started += 1;
+        let lease = LeaseConfig {
+            lease_duration: Duration::from_mins(5),
+            renew_deadline: Duration::from_mins(4),
+            retry_period: Duration::from_mins(1),
+            ..LeaseConfig::new("default", LEASE, &format!("process-{}", self.started))
+        };
+        let start = harness::Start {
+            lease: Some(lease),
+            ..harness::Start::default()
+        };
+        let running = harness::start_with(&self.cluster, start).await?;
+        self.running.push(running);
+        Ok(())
     }
 
     /// Something happens; returns what, for the message when a rule is broken.
     async fn event(&mut self) -> Result<String> {
-        match self.dice.roll(14) {
+        self.running.iter().for_each(|one| one.faults.restore());
+        match self.dice.roll(16) {
             0..=6 => self.node_event().await,
             7..=11 => self.user_event().await,
             12 => {
-                drop(self.running.take());
-                self.running = Some(harness::start(&self.cluster).await?);
-                Ok("the controllers crash and start again".into())
+                let which = self.dice.roll(self.running.len());
+                drop(self.running.remove(which));
+                self.start().await?;
+                Ok("a process crashes, another starts".into())
+            }
+            13 => {
+                let which = self.dice.roll(self.running.len());
+                let fault = [Fault::LoseRequest, Fault::Hang][self.dice.roll(2)].clone();
+                self.running[which].faults.break_off(fault.clone());
+                Ok(format!("a process loses the API server ({fault:?})"))
             }
             _ => {
-                let faults = &self.running.as_ref().context("running")?.faults;
-                for nth in 1..=self.dice.roll(20) {
-                    let fault =
-                        [Fault::LoseRequest, Fault::LoseAnswer, Fault::Conflict][nth % 3].clone();
-                    faults.inject(1, fault, |_, path| !path.contains("watch="));
+                for one in &self.running {
+                    for nth in 1..=self.dice.roll(20) {
+                        let faults = [Fault::LoseRequest, Fault::LoseAnswer, Fault::Conflict];
+                        let fault = faults[nth % 3].clone();
+                        one.faults
+                            .inject(1, fault, |_, path| !path.contains("watch="));
+                    }
                 }
                 Ok("the next calls go wrong".into())
             }
@@ -279,11 +317,13 @@ impl Churn {
 
     /// What holds once the controllers have come to rest.
     async fn check_settled(&self) -> Result<()> {
-        let running = self.running.as_ref().context("running")?;
-        running.faults.clear();
-        // What failed many times in a row is tried again no later than this.
+        for one in &self.running {
+            one.faults.clear();
+            one.faults.restore();
+        }
+        // What failed many times in a row is tried again no later than this, and a lease passes on sooner.
         tokio::time::sleep(Duration::from_mins(7)).await;
-        harness::settle(&self.cluster, running).await?;
+        harness::settle_all(&self.cluster, &self.running).await?;
         let nodes: Api<Node> = Api::all(self.cluster.client());
         let nodes = nodes.list(&ListParams::default()).await?.items;
         for (grid, key, _) in GRIDS {
@@ -412,6 +452,14 @@ fn is_available(child: &Deployment) -> bool {
     observed == child.metadata.generation
 }
 
+/// How often the lease has changed hands.
+async fn turns(cluster: &Cluster) -> Result<i32> {
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), "default");
+    let lease = leases.get(LEASE).await?;
+    let spec = lease.spec.context("the lease is empty")?;
+    Ok(spec.lease_transitions.unwrap_or_default())
+}
+
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()
@@ -444,6 +492,10 @@ async fn weeks_of_churn_break_no_rule() {
             )
         });
     }
-    println!("{} events in {days} days of virtual time", churn.steps);
-    assert!(churn.steps > 20, "too little happened");
+    let turns = turns(&churn.cluster).await.unwrap();
+    println!(
+        "{} events in {days} days of virtual time, the lease changed hands {turns} times",
+        churn.steps
+    );
+    assert!(churn.steps > 20 && turns > 0, "too little happened");
 }

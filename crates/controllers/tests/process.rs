@@ -2,79 +2,33 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod harness;
+
 use std::time::Duration;
 
 use anyhow::ensure;
 use edgegrid_api::{DeploymentGrid, names};
-use edgegrid_controllers::process::{self, Process};
-use edgegrid_controllers::{Config, Metrics, Setup};
-use edgegrid_runtime::executor;
-use edgegrid_runtime::shutdown::{self, Trigger};
-use edgegrid_runtime::{Elector, Executor, LeaseConfig, Limits, Readiness};
-use edgegrid_testkit::faults::{Fault, Faults, Recorded};
+use edgegrid_runtime::LeaseConfig;
+use edgegrid_testkit::faults::Fault;
 use edgegrid_testkit::{Cluster, eventually, grid, node};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
+
+use harness::{Running, Start};
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// A controller process on a link of its own.
-struct Running {
-    faults: Faults,
-    writes: Recorded,
-    readiness: Readiness,
-    trigger: Trigger,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
+/// A controller process on a link of its own, on a cluster that may be bare.
 fn start(cluster: &Cluster, name: &str) -> Running {
-    let (client, faults) = cluster.link().unwrap();
-    let writes = faults.record(|method, path| method != "GET" && !path.contains("/leases"));
     let lease = LeaseConfig::new("default", names::CONTROLLER, name);
-    let (elector, fence) = Elector::new(client.clone(), lease).unwrap();
-    let (limits, counts) = (Limits::default(), executor::Metrics::default());
-    let setup = Setup {
-        executor: Executor::new(client.clone(), fence, limits, counts),
-        client,
-        config: Config::default(),
-        metrics: Metrics::default(),
-        clock: cluster.clock(),
-    };
-    let (trigger, shutdown) = shutdown::channel();
-    let readiness = Readiness::default();
-    let process = Process {
-        elector: Some(elector),
+    let start = Start {
+        lease: Some(lease),
         manages_definitions: true,
-        readiness: readiness.clone(),
-        shutdown,
+        ..Start::default()
     };
-    #[expect(clippy::disallowed_methods, reason = "aborted when dropped")]
-    let task = tokio::spawn(process::run(setup, process));
-    Running {
-        faults,
-        writes,
-        readiness,
-        trigger,
-        task,
-    }
-}
-
-async fn ready(running: &Running) {
-    eventually("the process is ready", async || {
-        ensure!(running.readiness.is_ready(), "something is missing");
-        Ok(())
-    })
-    .await
-    .unwrap();
+    harness::launch(cluster, start).unwrap()
 }
 
 /// Who holds the lease.
@@ -106,7 +60,7 @@ async fn a_bare_cluster_gets_its_definitions_and_is_worked_on() {
     let cluster = Cluster::embedded().await.unwrap();
     let running = start(&cluster, "a");
     assert!(!running.readiness.is_ready());
-    ready(&running).await;
+    running.ready().await.unwrap();
     let zone = node("n1").label("zone", "a");
     cluster.add_nodes([zone]).await.unwrap();
     add_grid(&cluster, "web").await;
@@ -117,9 +71,9 @@ async fn a_bare_cluster_gets_its_definitions_and_is_worked_on() {
 async fn a_standby_is_ready_writes_nothing_and_takes_over_from_a_crash() {
     let cluster = Cluster::embedded().await.unwrap();
     let first = start(&cluster, "a");
-    ready(&first).await;
+    first.ready().await.unwrap();
     let second = start(&cluster, "b");
-    ready(&second).await;
+    second.ready().await.unwrap();
     let zone = node("n1").label("zone", "a");
     cluster.add_nodes([zone]).await.unwrap();
     add_grid(&cluster, "web").await;
@@ -137,7 +91,7 @@ async fn the_api_server_away_for_an_hour_is_survived_without_a_restart() {
     for fault in [Fault::LoseRequest, Fault::Hang] {
         let cluster = Cluster::embedded().await.unwrap();
         let running = start(&cluster, "a");
-        ready(&running).await;
+        running.ready().await.unwrap();
         running.faults.break_off(fault);
         let zone = node("n1").label("zone", "a");
         cluster.add_nodes([zone]).await.unwrap();
@@ -157,14 +111,14 @@ async fn an_api_server_that_is_away_at_start_is_waited_for() {
     sleep(HOUR).await;
     assert!(!running.task.is_finished() && !running.readiness.is_ready());
     running.faults.restore();
-    ready(&running).await;
+    running.ready().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_what_runs_and_hands_over_at_once() {
     let cluster = Cluster::embedded().await.unwrap();
     let mut first = start(&cluster, "a");
-    ready(&first).await;
+    first.ready().await.unwrap();
     let zone = node("n1").label("zone", "a");
     cluster.add_nodes([zone]).await.unwrap();
     // The first write of the workload takes effect only after the shutdown was asked for.
@@ -185,7 +139,7 @@ async fn a_shutdown_ends_what_runs_and_hands_over_at_once() {
     stamped(&cluster, "web").await;
 
     let second = start(&cluster, "b");
-    ready(&second).await;
+    second.ready().await.unwrap();
     assert_eq!(holder(&cluster).await.as_deref(), Some("b"));
 }
 

@@ -162,8 +162,11 @@ async fn without_a_grace_period_a_unit_goes_at_once() -> Result<()> {
     stage.add_nodes(&["a-1 zone=a", "b-1 zone=b"]).await?;
     let _running = harness::start_with(
         &cluster,
-        Config {
-            unit_grace: Duration::ZERO,
+        harness::Start {
+            config: Config {
+                unit_grace: Duration::ZERO,
+            },
+            ..harness::Start::default()
         },
     )
     .await?;

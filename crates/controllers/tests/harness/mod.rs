@@ -9,25 +9,36 @@ use std::time::Duration;
 use anyhow::Result;
 use edgegrid_controllers::process::{self, Process};
 use edgegrid_controllers::{Config, Metrics, Setup};
-use edgegrid_runtime::Readiness;
 use edgegrid_runtime::executor::{self, Executor, Limits};
-use edgegrid_runtime::fence::Fence;
 use edgegrid_runtime::shutdown::{self, Trigger};
+use edgegrid_runtime::{Elector, Fence, LeaseConfig, Readiness};
 use edgegrid_testkit::faults::{Faults, Recorded};
 use edgegrid_testkit::{Cluster, eventually};
 use tokio::task::JoinHandle;
 
 /// Controllers that run until dropped, which stops them as a crash would.
 pub(crate) struct Running {
-    task: JoinHandle<()>,
-    /// Never pulled; without it the process would end.
-    _trigger: Trigger,
+    pub(crate) task: JoinHandle<()>,
+    /// Ends them in order.
+    pub(crate) trigger: Trigger,
+    /// What they still wait for.
+    pub(crate) readiness: Readiness,
     /// Faults of the controllers' own link.
     pub(crate) faults: Faults,
     /// What they asked the API server but for watches.
     pub(crate) requests: Recorded,
-    /// What they wrote.
+    /// What they wrote, but for leases.
     pub(crate) writes: Recorded,
+}
+
+/// How controllers are started.
+#[derive(Default)]
+pub(crate) struct Start {
+    pub(crate) config: Config,
+    /// Under this lease; otherwise they are the only ones.
+    pub(crate) lease: Option<LeaseConfig>,
+    /// Whether they make their definitions themselves.
+    pub(crate) manages_definitions: bool,
 }
 
 impl Drop for Running {
@@ -45,66 +56,82 @@ pub(crate) async fn cluster() -> Result<Cluster> {
 
 /// Starts the controllers and waits until their caches have synced.
 pub(crate) async fn start(cluster: &Cluster) -> Result<Running> {
-    start_with(cluster, Config::default()).await
+    start_with(cluster, Start::default()).await
 }
 
 /// [`start`] with settings of its own.
-pub(crate) async fn start_with(cluster: &Cluster, config: Config) -> Result<Running> {
+pub(crate) async fn start_with(cluster: &Cluster, start: Start) -> Result<Running> {
+    let running = launch(cluster, start)?;
+    running.ready().await?;
+    Ok(running)
+}
+
+/// Starts the controllers and waits for nothing.
+pub(crate) fn launch(cluster: &Cluster, start: Start) -> Result<Running> {
     let (client, faults) = cluster.link()?;
     let requests = faults.record(|_, path| !path.contains("watch="));
-    let writes = faults.record(|method, _| method != "GET");
-    let executor = Executor::new(
-        client.clone(),
-        Fence::always(),
-        Limits::default(),
-        executor::Metrics::default(),
-    );
+    let writes = faults.record(|method, path| method != "GET" && !path.contains("/leases"));
+    let (elector, fence) = match start.lease {
+        Some(lease) => Elector::new(client.clone(), lease).map(|(e, fence)| (Some(e), fence))?,
+        None => (None, Fence::always()),
+    };
+    let (limits, counts) = (Limits::default(), executor::Metrics::default());
     let setup = Setup {
+        executor: Executor::new(client.clone(), fence, limits, counts),
         client,
-        executor,
-        config,
+        config: start.config,
         metrics: Metrics::default(),
         clock: cluster.clock(),
     };
     let (trigger, shutdown) = shutdown::channel();
     let readiness = Readiness::default();
     let process = Process {
-        elector: None,
-        manages_definitions: false,
+        elector,
+        manages_definitions: start.manages_definitions,
         readiness: readiness.clone(),
         shutdown,
     };
     #[expect(clippy::disallowed_methods, reason = "aborted by Running")]
     let task = tokio::spawn(process::run(setup, process));
-    eventually("the caches have synced", async || {
-        anyhow::ensure!(readiness.is_ready(), "something is missing");
-        Ok(())
-    })
-    .await?;
     Ok(Running {
         task,
-        _trigger: trigger,
+        trigger,
+        readiness,
         faults,
         requests,
         writes,
     })
 }
 
+impl Running {
+    /// Waits until the caches have synced.
+    pub(crate) async fn ready(&self) -> Result<()> {
+        eventually("the caches have synced", async || {
+            anyhow::ensure!(self.readiness.is_ready(), "something is missing");
+            Ok(())
+        })
+        .await
+    }
+}
+
 /// Lets the controllers work until they have written nothing for a quarter of a minute, workloads
 /// becoming available and garbage being collected meanwhile.
 pub(crate) async fn settle(cluster: &Cluster, running: &Running) -> Result<()> {
+    settle_all(cluster, std::slice::from_ref(running)).await
+}
+
+/// [`settle`] for processes that take turns.
+pub(crate) async fn settle_all(cluster: &Cluster, running: &[Running]) -> Result<()> {
     let calm = Duration::from_secs(15);
+    let writes = || -> Vec<String> { running.iter().flat_map(|one| one.writes.take()).collect() };
     for _ in 0..40 {
-        running.writes.take();
+        writes();
         tokio::time::sleep(calm).await;
         world::collect_garbage(cluster).await?;
         let moved = world::roll_out(cluster).await?;
-        if running.writes.take().is_empty() && !moved {
+        if writes().is_empty() && !moved {
             return Ok(());
         }
     }
-    anyhow::bail!(
-        "the controllers never come to rest; last: {:#?}",
-        running.writes.take()
-    )
+    anyhow::bail!("the controllers never come to rest; last: {:#?}", writes())
 }
