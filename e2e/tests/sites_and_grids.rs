@@ -166,7 +166,7 @@ async fn services(cluster: &Cluster) {
 async fn an_ordinary_service(cluster: &Cluster) {
     let plain = ["create", "service", "clusterip", "plain", "--tcp=80:8080"];
     cluster.kubectl(plain).await.unwrap();
-    let selector = r#"{"spec":{"selector":{"appGrid":"echo"}}}"#;
+    let selector = r#"{"spec":{"selector":{"app":null,"appGrid":"echo"}}}"#;
     let patch = ["patch", "service", "plain", "--type=merge", "-p", selector];
     cluster.kubectl(patch).await.unwrap();
     for service in ["plain", "servicegrid-demo-svc"] {
