@@ -1,0 +1,438 @@
+//! Takes the steps of a plan: the only place with effects on pods, claims and revisions.
+//!
+//! Steps name the object they mean by uid or revision, so that a step decided on an old view changes
+//! nothing it did not mean.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Client;
+use kube::api::Patch;
+use serde_json::{Value, json};
+
+use crate::calls::{Calls, Error};
+use crate::entries;
+use crate::events::Events;
+use crate::rules::{
+    self, ClaimStep, Pace, Plan, Purpose, Revision, Set, Stage, Status, Step, Verb, of_claim,
+    of_pod,
+};
+use crate::written::{Caches, Kind, Writes};
+
+/// Steps of a parallel set that are under way at once.
+const CONCURRENCY: usize = 64;
+const LARGEST_BATCH: usize = 500;
+
+/// What became of a plan.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The name of the new revision is taken by another template.
+    Collided,
+    /// Nothing was done about pods.
+    Stopped(Error),
+    /// All that could be done was done.
+    Acted {
+        /// Pods deleted for a rollout.
+        rolled: i64,
+        /// Why not everything.
+        error: Option<Error>,
+    },
+}
+
+/// Acts for one set.
+pub(crate) struct Actor<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) set: &'a Arc<Set>,
+    pub(crate) caches: &'a Caches,
+    pub(crate) writes: &'a Writes,
+    pub(crate) events: &'a Events,
+}
+
+/// Why steps stopped.
+enum Halt {
+    Collision,
+    Failure(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Halt::Failure(error)
+    }
+}
+
+impl Actor<'_> {
+    /// Takes the steps in their order.
+    pub(crate) async fn run(&self, plan: &Plan) -> Outcome {
+        let (mut rolled, mut failure) = (0, None);
+        if let Err(error) = self.check_adoption(plan).await {
+            return Outcome::Stopped(error);
+        }
+        for stage in &plan.stages {
+            let (taken, result) = self.take(stage).await;
+            if stage.purpose == Purpose::Rollout {
+                rolled = taken;
+            }
+            let is_about_pods = matches!(stage.purpose, Purpose::Scale | Purpose::Rollout);
+            match result {
+                Ok(()) => {}
+                Err(Halt::Collision) => return Outcome::Collided,
+                Err(Halt::Failure(error)) if !is_about_pods => return Outcome::Stopped(error),
+                Err(Halt::Failure(error)) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        for step in &plan.forget {
+            if let Err(Halt::Failure(error)) = self.step(step).await {
+                failure.get_or_insert(error);
+            }
+        }
+        Outcome::Acted {
+            rolled,
+            error: failure,
+        }
+    }
+
+    /// Writes the status if it says something new.
+    pub(crate) async fn write_status(&self, status: &Status) -> Result<(), Error> {
+        if !status.differs_from(&self.set.status) {
+            return Ok(());
+        }
+        let patch = json!({ "metadata": { "uid": self.set.uid }, "status": status });
+        match self
+            .calls()
+            .patch_status(&entries::sets(), &self.set.name, &patch)
+            .await
+        {
+            Ok(written) => {
+                self.writes
+                    .note(self.caches, &self.set.uid, Kind::Sets, written.version());
+                Ok(())
+            }
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a revision is the set's template but for defaults that are newer than the revision.
+    pub(crate) async fn is_equivalent(&self, revision: &Revision) -> bool {
+        let tried = self
+            .calls()
+            .try_patch(&entries::sets(), &self.set.name, &revision.data)
+            .await;
+        match tried {
+            Ok(object) => rules::is_template_of(self.set, &object.data["spec"]["template"]),
+            Err(error) => {
+                tracing::info!(set = self.set.name, %error, "cannot ask for defaults: the revision counts as another one");
+                false
+            }
+        }
+    }
+
+    /// Adopting on an old view of the set would give pods to a set that is gone.
+    async fn check_adoption(&self, plan: &Plan) -> Result<(), Error> {
+        let adopts =
+            |step: &Step| matches!(step, Step::AdoptPod { .. } | Step::AdoptRevision { .. });
+        if !plan.steps().any(adopts) {
+            return Ok(());
+        }
+        let set = self.set;
+        let live = self.calls().live(&entries::sets(), &set.name).await?;
+        let is_same = live.metadata.uid.as_deref() == Some(&set.uid);
+        if is_same && live.metadata.deletion_timestamp.is_none() {
+            return Ok(());
+        }
+        Err(Error::CannotAdopt {
+            name: set.name.clone(),
+        })
+    }
+
+    async fn take(&self, stage: &Stage) -> (i64, Result<(), Halt>) {
+        let largest = match stage.pace {
+            Pace::OneByOne => 1,
+            Pace::SlowStart => LARGEST_BATCH,
+        };
+        let (mut taken, mut size, mut rest) = (0, 1, stage.steps.as_slice());
+        while !rest.is_empty() {
+            let (batch, later) = rest.split_at(size.min(rest.len()));
+            let calls: Vec<_> = batch.iter().map(|step| self.step(step).boxed()).collect();
+            let results = stream::iter(calls).buffer_unordered(CONCURRENCY);
+            let results: Vec<Result<(), Halt>> = results.collect().await;
+            taken += results.iter().filter(|result| result.is_ok()).count();
+            if let Some(halt) = results.into_iter().find_map(Result::err) {
+                return (count(taken), Err(halt));
+            }
+            rest = later;
+            size = (2 * size).min(largest);
+        }
+        (count(taken), Ok(()))
+    }
+
+    async fn step(&self, step: &Step) -> Result<(), Halt> {
+        match step {
+            Step::AdoptRevision { name, uid } => {
+                self.adopt((&entries::revisions(), Kind::Revisions), name, uid)
+                    .await?
+            }
+            Step::AdoptPod { name, uid } => {
+                self.adopt((&entries::pods(), Kind::Pods), name, uid)
+                    .await?
+            }
+            Step::ReleasePod { name, uid } => self.release(name, uid).await?,
+            Step::CreateRevision { name, body } => return self.create_revision(name, body).await,
+            Step::RenumberRevision {
+                name,
+                resource_version,
+                number,
+            } => {
+                let patch = json!({ "metadata": { "resourceVersion": resource_version }, "revision": number });
+                let written = self
+                    .calls()
+                    .patch(&entries::revisions(), name, Patch::Merge(&patch))
+                    .await?;
+                self.note(Kind::Revisions, written.version());
+            }
+            Step::DeleteRevision { name, uid } => {
+                self.calls()
+                    .delete(&entries::revisions(), name, uid)
+                    .await?
+            }
+            Step::CreatePod { name, body, claims } => self.create_pod(name, body, claims).await?,
+            Step::MendClaims { pod, claims } => {
+                if let Err(error) = self.mend_claims(pod, claims).await {
+                    self.tell(of_pod(
+                        self.set,
+                        Verb::Update,
+                        pod,
+                        Some(&error.for_users()),
+                    ));
+                    return Err(error.into());
+                }
+            }
+            Step::UpdatePod {
+                name,
+                patch,
+                claims,
+            } => {
+                let updated = self.update_pod(name, patch.as_ref(), claims).await;
+                let error = updated.as_ref().err().map(Error::for_users);
+                self.tell(of_pod(self.set, Verb::Update, name, error.as_deref()));
+                updated?;
+            }
+            Step::DeletePod { name, uid } => self.delete_pod(name, uid).await?,
+        }
+        Ok(())
+    }
+
+    async fn adopt(
+        &self,
+        (kind, written): (&kube::api::ApiResource, Kind),
+        name: &str,
+        uid: &str,
+    ) -> Result<(), Error> {
+        let owner = rules::set_reference(self.set);
+        let patch = json!({ "metadata": { "uid": uid, "ownerReferences": [owner] } });
+        match self
+            .calls()
+            .patch(kind, name, Patch::Strategic(&patch))
+            .await
+        {
+            Ok(answer) => {
+                self.note(written, answer.version());
+                Ok(())
+            }
+            Err(error) if error.is_not_found() || error.is_conflict() => Err(Error::Vanished {
+                name: name.to_owned(),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn release(&self, name: &str, uid: &str) -> Result<(), Error> {
+        let owner = json!({ "$patch": "delete", "uid": self.set.uid });
+        let patch = json!({ "metadata": { "uid": uid, "ownerReferences": [owner] } });
+        match self
+            .calls()
+            .patch(&entries::pods(), name, Patch::Strategic(&patch))
+            .await
+        {
+            Ok(answer) => {
+                self.note(Kind::Pods, answer.version());
+                Ok(())
+            }
+            Err(error) if error.is_not_found() || error.is_conflict() || error.is_invalid() => {
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create_revision(&self, name: &str, body: &Value) -> Result<(), Halt> {
+        match self.calls().create(&entries::revisions(), name, body).await {
+            Ok(written) => {
+                self.note(Kind::Revisions, written.version());
+                Ok(())
+            }
+            Err(error) if error.is_already_exists() => {
+                let there = Revision::new(self.calls().live(&entries::revisions(), name).await?);
+                if there.data == body["data"] {
+                    Ok(())
+                } else {
+                    Err(Halt::Collision)
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn create_pod(
+        &self,
+        name: &str,
+        body: &Value,
+        claims: &[ClaimStep],
+    ) -> Result<(), Error> {
+        let failed =
+            |verb, error: &Error| self.tell(of_pod(self.set, verb, name, Some(&error.for_users())));
+        if let Err(error) = self.create_claims(name, claims).await {
+            failed(Verb::Create, &error);
+            return Err(error);
+        }
+        let written = match self.calls().create(&entries::pods(), name, body).await {
+            Ok(written) => written,
+            // Our cache is behind, or somebody else was faster: nothing to tell.
+            Err(error) if error.is_already_exists() => return Err(error),
+            Err(error) => {
+                failed(Verb::Create, &error);
+                return Err(error);
+            }
+        };
+        self.note(Kind::Pods, written.version());
+        if let Err(error) = self.own_claims(claims).await {
+            failed(Verb::Update, &error);
+            return Err(error);
+        }
+        self.tell(of_pod(self.set, Verb::Create, name, None));
+        Ok(())
+    }
+
+    async fn update_pod(
+        &self,
+        name: &str,
+        patch: Option<&Value>,
+        claims: &[ClaimStep],
+    ) -> Result<(), Error> {
+        self.mend_claims(name, claims).await?;
+        if let Some(patch) = patch {
+            let written = self
+                .calls()
+                .patch(&entries::pods(), name, Patch::Strategic(patch))
+                .await?;
+            self.note(Kind::Pods, written.version());
+        }
+        Ok(())
+    }
+
+    async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), Error> {
+        let deleted = self.calls().delete(&entries::pods(), name, uid).await;
+        let error = deleted.as_ref().err().map(Error::for_users);
+        self.tell(of_pod(self.set, Verb::Delete, name, error.as_deref()));
+        deleted?;
+        self.writes.note_deleted(&self.set.uid, (name, uid));
+        Ok(())
+    }
+
+    async fn mend_claims(&self, pod: &str, claims: &[ClaimStep]) -> Result<(), Error> {
+        self.create_claims(pod, claims).await?;
+        self.own_claims(claims).await
+    }
+
+    /// Makes what is missing; one that cannot be made does not keep the others from it.
+    async fn create_claims(&self, pod: &str, claims: &[ClaimStep]) -> Result<(), Error> {
+        let mut errors = Vec::new();
+        for claim in claims {
+            let result = match claim {
+                ClaimStep::Create { name, body } => self.create_claim(pod, name, body).await,
+                ClaimStep::Await { name } => Err(Error::ClaimLeaving { name: name.clone() }),
+                ClaimStep::Own { .. } => Ok(()),
+            };
+            errors.extend(result.err());
+        }
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Error::Several(errors)),
+        }
+    }
+
+    async fn create_claim(&self, pod: &str, name: &str, body: &Value) -> Result<(), Error> {
+        let error = match self.calls().create(&entries::claims(), name, body).await {
+            Ok(written) => {
+                self.note(Kind::Claims, written.version());
+                self.tell(of_claim(self.set, name, pod, None));
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if !error.is_already_exists() {
+            self.tell(of_claim(self.set, name, pod, Some(&error.for_users())));
+        }
+        Err(error)
+    }
+
+    async fn own_claims(&self, claims: &[ClaimStep]) -> Result<(), Error> {
+        for claim in claims {
+            if let ClaimStep::Own {
+                name,
+                resource_version,
+                owners,
+            } = claim
+            {
+                self.own_claim(name, resource_version, owners).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn own_claim(
+        &self,
+        name: &str,
+        resource_version: &str,
+        owners: &[OwnerReference],
+    ) -> Result<(), Error> {
+        let metadata = json!({ "resourceVersion": resource_version, "ownerReferences": owners });
+        let patch = json!({ "metadata": metadata });
+        match self
+            .calls()
+            .patch(&entries::claims(), name, Patch::Merge(&patch))
+            .await
+        {
+            Ok(written) => {
+                self.note(Kind::Claims, written.version());
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn calls(&self) -> Calls<'_> {
+        Calls {
+            client: self.client,
+            namespace: &self.set.namespace,
+        }
+    }
+
+    fn note(&self, kind: Kind, version: u64) {
+        self.writes.note(self.caches, &self.set.uid, kind, version);
+    }
+
+    fn tell(&self, notice: rules::Notice) {
+        self.events.tell(self.set, notice);
+    }
+}
+
+fn count(taken: usize) -> i64 {
+    i64::try_from(taken).unwrap_or(i64::MAX)
+}
