@@ -53,7 +53,7 @@ pub struct Cluster {
 /// What is behind a cluster.
 enum Backend {
     Upstream(Box<Real>),
-    Embedded { faults: Faults },
+    Embedded { server: ApiServer, faults: Faults },
 }
 
 /// Programs of others.
@@ -93,6 +93,7 @@ impl Cluster {
                 version,
                 listen: Ipv4Addr::LOCALHOST,
                 controllers: false,
+                without_controllers: Vec::new(),
                 without_admission: Vec::new(),
             },
             pods: Arc::new(SimulatedPods::default()),
@@ -175,8 +176,31 @@ impl Cluster {
     /// Faults to come between clients and an embedded server.
     pub fn faults(&self) -> Result<&Faults> {
         match &self.backend {
-            Backend::Embedded { faults } => Ok(faults),
+            Backend::Embedded { faults, .. } => Ok(faults),
             Backend::Upstream(_) => bail!("only an embedded cluster has faults on demand"),
+        }
+    }
+
+    /// A further client of an embedded server, with faults of its own: those of one program under test.
+    pub fn faulty_client(&self) -> Result<(Client, Faults)> {
+        match &self.backend {
+            Backend::Embedded { server, .. } => {
+                let faults = Faults::default();
+                let link = Faulty {
+                    router: server.router(),
+                    faults: faults.clone(),
+                };
+                Ok((Client::new(link, "default"), faults))
+            }
+            Backend::Upstream(_) => bail!("only an embedded cluster has faults on demand"),
+        }
+    }
+
+    /// The cluster's time, which is virtual where tokio's is paused.
+    pub fn now(&self) -> Timestamp {
+        match &self.backend {
+            Backend::Embedded { server, .. } => server.clock().now(),
+            Backend::Upstream(_) => Timestamp::now(),
         }
     }
 
@@ -196,6 +220,20 @@ impl Cluster {
         match &self.backend {
             Backend::Upstream(real) => real.plane.programs(),
             Backend::Embedded { .. } => Vec::new(),
+        }
+    }
+
+    /// Ends kube-controller-manager, and starts it again without these of its controllers.
+    pub fn restart_controller_manager<'a>(
+        &mut self,
+        without: impl IntoIterator<Item = &'a str>,
+    ) -> Result<()> {
+        let without: Vec<String> = without.into_iter().map(str::to_owned).collect();
+        match &mut self.backend {
+            Backend::Upstream(real) => {
+                real.plane.restart_controller_manager(&real.version, &without)
+            }
+            Backend::Embedded { .. } => bail!("an embedded cluster has no kube-controller-manager"),
         }
     }
 
@@ -294,6 +332,14 @@ impl Upstream {
         self
     }
 
+    /// With kube-controller-manager but for these of its controllers, and kube-scheduler.
+    #[must_use]
+    pub fn with_controllers_but<'a>(mut self, without: impl IntoIterator<Item = &'a str>) -> Self {
+        self.wanted.controllers = true;
+        self.wanted.without_controllers = without.into_iter().map(str::to_owned).collect();
+        self
+    }
+
     /// Without these admission plugins, which are on by default.
     #[must_use]
     pub fn without_admission<'a>(mut self, plugins: impl IntoIterator<Item = &'a str>) -> Self {
@@ -351,7 +397,7 @@ impl Embedded {
         Cluster {
             kubelet: Kubelet::start(client.clone(), Arc::new(SimulatedPods::default())),
             client,
-            backend: Backend::Embedded { faults },
+            backend: Backend::Embedded { server, faults },
         }
     }
 }

@@ -32,6 +32,8 @@ pub enum Fault {
     LoseAnswer,
     /// Nobody ever answers.
     Hang,
+    /// It takes effect, and nobody ever answers: what a client sees that dies at this moment.
+    HangAfter,
     /// The server says that somebody else was faster.
     Conflict,
     /// A watch ends without a word after so many frames.
@@ -136,6 +138,10 @@ impl Service<Request<kube::client::Body>> for Faulty {
             match fault {
                 Some(Fault::LoseRequest) => Err("injected fault: the request was lost".into()),
                 Some(Fault::Hang) => std::future::pending().await,
+                Some(Fault::HangAfter) => {
+                    answer(router, request).await?;
+                    std::future::pending().await
+                }
                 Some(Fault::Conflict) => Ok(refusal(StatusCode::CONFLICT, &conflict())),
                 Some(Fault::Expire) => Ok(refusal(
                     StatusCode::OK,
