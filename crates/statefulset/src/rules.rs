@@ -221,6 +221,13 @@ pub enum ClaimStep {
 /// Decides what is to be done.
 pub fn plan(world: &World) -> Plan {
     let set = &world.set;
+    if let Strategy::Unknown(strategy) = &set.strategy {
+        return Plan {
+            status: set.status.clone(),
+            events: vec![notice::unknown_strategy(strategy)],
+            ..Plan::default()
+        };
+    }
     let history = revision::history(world);
     let chosen = revision::choose(world, &history);
     let claimed = ownership::claim_pods(world);
@@ -265,7 +272,6 @@ pub fn plan(world: &World) -> Plan {
             let steps = update::deletions(world, &chosen.update.name, &lineup);
             plan.stage(Pace::OneByOne, Purpose::Rollout, steps);
         }
-        (Strategy::Unknown(strategy), _) => plan.events.push(notice::unknown_strategy(strategy)),
         _ => {}
     }
     plan

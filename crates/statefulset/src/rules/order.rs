@@ -265,10 +265,12 @@ impl Pass<'_> {
                 steps.push(ClaimStep::Await { name });
                 continue;
             }
-            if retention::has_foreign_controller(set, holder, claim) {
+            let owners = retention::owners(set, holder, claim);
+            let is_judged = missing == Missing::Create || owners != Owners::Fine;
+            if is_judged && retention::has_foreign_controller(set, holder, claim) {
                 plan.events.push(notice::conflicting_controller(&name));
             }
-            if let Owners::Wrong(owners) = retention::owners(set, holder, claim) {
+            if let Owners::Wrong(owners) = owners {
                 steps.push(ClaimStep::Own {
                     name,
                     resource_version: claim.resource_version.clone(),

@@ -188,7 +188,7 @@ impl Bench {
     pub(crate) async fn eventually<T>(&self, what: &str, check: impl AsyncFn() -> Result<T>) -> Result<T> {
         let patience = Patience {
             limit: Duration::from_hours(2),
-            pause: Duration::from_millis(250),
+            pause: Duration::from_secs(5),
         };
         eventually_within(patience, what, check).await
     }
@@ -338,7 +338,7 @@ async fn collect_garbage(client: Client) {
         (Api::namespaced(client.clone(), NS), Api::namespaced(client.clone(), NS));
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, NS);
     loop {
-        sleep(Duration::from_millis(700)).await;
+        sleep(Duration::from_millis(4700)).await;
         let Ok(listed) = claims.list(&ListParams::default()).await else {
             continue;
         };

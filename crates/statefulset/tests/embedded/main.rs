@@ -4,4 +4,5 @@
 
 mod bench;
 mod monitor;
+mod scenarios;
 mod thread;

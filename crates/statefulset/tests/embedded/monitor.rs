@@ -80,6 +80,12 @@ impl Monitor {
         self.expected.insert(uid.to_owned());
     }
 
+    /// How many ordinals ever had a pod.
+    pub(crate) fn made(&self) -> usize {
+        let made: BTreeSet<&String> = self.log.iter().filter(|entry| entry.starts_with('+')).collect();
+        made.len()
+    }
+
     pub(crate) fn verdict(&self) -> Result<()> {
         match &self.broken {
             Some(broken) => bail!("{broken}\n{}", self.log.join(" ")),
@@ -225,7 +231,8 @@ impl Monitor {
         }
         let is_outdated = old.image != wish.image;
         let is_open = old.ordinal - wish.start >= wish.partition;
-        let was_unfit = old.unfit_since.is_some();
+        let is_young = old.ready_since.is_some_and(|since| now.duration_since(since).as_secs() < wish.min_ready);
+        let was_unfit = old.unfit_since.is_some() || is_young;
         let is_within_budget = self.unavailable(wish, now) < wish.max_unavailable;
         is_outdated && is_open && (is_within_budget || (was_unfit && !wish.is_ordered))
     }
