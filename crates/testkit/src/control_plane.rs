@@ -182,7 +182,11 @@ impl ControlPlane {
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
         ];
-        self.run(CONTROLLER_MANAGER, &format!("{CONTROLLER_MANAGER}@{version}"), &flags)
+        self.run(
+            CONTROLLER_MANAGER,
+            &format!("{CONTROLLER_MANAGER}@{version}"),
+            &flags,
+        )
     }
 
     /// Ends kube-controller-manager and starts another one.
@@ -191,7 +195,10 @@ impl ControlPlane {
         version: &str,
         without: &[String],
     ) -> Result<()> {
-        for old in self.programs.extract_if(.., |program| program.name() == CONTROLLER_MANAGER) {
+        for old in self
+            .programs
+            .extract_if(.., |program| program.name() == CONTROLLER_MANAGER)
+        {
             old.kill();
         }
         self.start_controller_manager(version, without)

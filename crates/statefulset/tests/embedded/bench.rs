@@ -81,7 +81,8 @@ impl Bench {
             ..Config::default()
         };
         self.controller.abort_all();
-        self.controller.spawn(run(client, config, std::future::pending()));
+        self.controller
+            .spawn(run(client, config, std::future::pending()));
         Ok(faults)
     }
 
@@ -129,12 +130,20 @@ impl Bench {
     /// Messages of all events about the set.
     pub(crate) async fn events(&self) -> Result<Vec<String>> {
         let events: Vec<Event> = self.api().list(&ListParams::default()).await?.items;
-        Ok(events.into_iter().filter_map(|event| event.message).collect())
+        Ok(events
+            .into_iter()
+            .filter_map(|event| event.message)
+            .collect())
     }
 
     /// Names of the pods that are there, by ordinal.
     pub(crate) async fn names(&self) -> Result<Vec<String>> {
-        let mut names: Vec<String> = self.pods().await?.iter().map(ResourceExt::name_any).collect();
+        let mut names: Vec<String> = self
+            .pods()
+            .await?
+            .iter()
+            .map(ResourceExt::name_any)
+            .collect();
         names.sort_by_key(|name| name.rsplit('-').next().and_then(|n| n.parse::<i64>().ok()));
         Ok(names)
     }
@@ -150,7 +159,10 @@ impl Bench {
         let Some(pod) = pods.get_opt(name).await? else {
             return Ok(());
         };
-        self.monitor.lock().unwrap().expect_deletion(&pod.uid().unwrap_or_default());
+        self.monitor
+            .lock()
+            .unwrap()
+            .expect_deletion(&pod.uid().unwrap_or_default());
         gone_is_fine(pods.delete(name, &DeleteParams::default()).await.map(drop))?;
         Ok(())
     }
@@ -161,12 +173,26 @@ impl Bench {
             let set = self.set().await?;
             let status = set.status.clone().unwrap_or_default();
             let wanted = set.spec.replicas.unwrap_or(1);
-            let start = set.spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or(0);
-            let names: Vec<String> = (start..start + wanted).map(|n| format!("{SET}-{n}")).collect();
+            let start = set
+                .spec
+                .ordinals
+                .as_ref()
+                .and_then(|o| o.start)
+                .unwrap_or(0);
+            let names: Vec<String> = (start..start + wanted)
+                .map(|n| format!("{SET}-{n}"))
+                .collect();
             let seen = self.names().await?;
             ensure!(seen == names, "pods {seen:?}, wanted {names:?}");
-            ensure!(status.observed_generation == set.metadata.generation, "generation not observed");
-            let counts = (status.replicas, status.ready_replicas.unwrap_or(0), status.available_replicas.unwrap_or(0));
+            ensure!(
+                status.observed_generation == set.metadata.generation,
+                "generation not observed"
+            );
+            let counts = (
+                status.replicas,
+                status.ready_replicas.unwrap_or(0),
+                status.available_replicas.unwrap_or(0),
+            );
             ensure!(counts == (wanted, wanted, wanted), "{counts:?} of {wanted}");
             Ok(())
         })
@@ -178,14 +204,24 @@ impl Bench {
         self.settled().await?;
         self.eventually("the rollout is over", async || {
             let status = self.set().await?.status.context("a status")?;
-            ensure!(status.current_revision == status.update_revision, "{status:?}");
-            ensure!(status.updated_replicas.unwrap_or(0) == status.replicas, "{status:?}");
+            ensure!(
+                status.current_revision == status.update_revision,
+                "{status:?}"
+            );
+            ensure!(
+                status.updated_replicas.unwrap_or(0) == status.replicas,
+                "{status:?}"
+            );
             Ok(())
         })
         .await
     }
 
-    pub(crate) async fn eventually<T>(&self, what: &str, check: impl AsyncFn() -> Result<T>) -> Result<T> {
+    pub(crate) async fn eventually<T>(
+        &self,
+        what: &str,
+        check: impl AsyncFn() -> Result<T>,
+    ) -> Result<T> {
         let patience = Patience {
             limit: Duration::from_hours(2),
             pause: Duration::from_secs(5),
@@ -228,11 +264,23 @@ pub(crate) fn web_with_claims(replicas: i64) -> Value {
 /// Feeds every event about pods, revisions and the set to the monitor, in the order it happened.
 async fn observe(cluster: Arc<Cluster>, monitor: Arc<Mutex<Monitor>>) {
     let client = cluster.client();
-    let pods = watch(Api::<Pod>::namespaced(client.clone(), NS), watcher::Config::default());
-    let sets = watch(Api::<StatefulSet>::namespaced(client.clone(), NS), watcher::Config::default());
-    let revisions = watch(Api::<ControllerRevision>::namespaced(client, NS), watcher::Config::default());
-    let (mut pods, mut sets, mut revisions) =
-        (pods.default_backoff().boxed(), sets.default_backoff().boxed(), revisions.default_backoff().boxed());
+    let pods = watch(
+        Api::<Pod>::namespaced(client.clone(), NS),
+        watcher::Config::default(),
+    );
+    let sets = watch(
+        Api::<StatefulSet>::namespaced(client.clone(), NS),
+        watcher::Config::default(),
+    );
+    let revisions = watch(
+        Api::<ControllerRevision>::namespaced(client, NS),
+        watcher::Config::default(),
+    );
+    let (mut pods, mut sets, mut revisions) = (
+        pods.default_backoff().boxed(),
+        sets.default_backoff().boxed(),
+        revisions.default_backoff().boxed(),
+    );
     loop {
         // Sets before pods: what a user wished counts from the moment it was accepted.
         tokio::select! {
@@ -247,9 +295,12 @@ async fn observe(cluster: Arc<Cluster>, monitor: Arc<Mutex<Monitor>>) {
 /// Binds pods, makes them ready, and lets them go.
 async fn run_pods(cluster: Arc<Cluster>, nodes: Arc<Mutex<Nodes>>) {
     let client = cluster.client();
-    let mut events = watch(Api::<Pod>::namespaced(client.clone(), NS), watcher::Config::default())
-        .default_backoff()
-        .boxed();
+    let mut events = watch(
+        Api::<Pod>::namespaced(client.clone(), NS),
+        watcher::Config::default(),
+    )
+    .default_backoff()
+    .boxed();
     let mut work = JoinSet::new();
     let mut known: BTreeSet<(String, bool)> = BTreeSet::new();
     while let Some(event) = events.next().await {
@@ -278,7 +329,12 @@ async fn begin(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
         "target": { "apiVersion": "v1", "kind": "Node", "name": "n1" },
     });
     let path = Pod::url_path(&(), Some(NS));
-    let request = Request::new(path).create_subresource("binding", &name, &PostParams::default(), binding.to_string().into());
+    let request = Request::new(path).create_subresource(
+        "binding",
+        &name,
+        &PostParams::default(),
+        binding.to_string().into(),
+    );
     if let Ok(request) = request {
         let _ = client.request::<Value>(request).await;
     }
@@ -294,8 +350,13 @@ async fn begin(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
         let Some(current) = current.filter(|current| current.uid() == pod.uid()) else {
             return;
         };
-        let phase = current.status.as_ref().and_then(|status| status.phase.clone());
-        if current.metadata.deletion_timestamp.is_some() || matches!(phase.as_deref(), Some("Failed" | "Succeeded")) {
+        let phase = current
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.clone());
+        if current.metadata.deletion_timestamp.is_some()
+            || matches!(phase.as_deref(), Some("Failed" | "Succeeded"))
+        {
             return;
         }
         if is_stalled {
@@ -311,10 +372,12 @@ async fn begin(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
 async fn end(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
     let pause = nodes.lock().unwrap().stop;
     sleep(pause).await;
-    let params = DeleteParams::default().grace_period(0).preconditions(Preconditions {
-        uid: pod.uid(),
-        resource_version: None,
-    });
+    let params = DeleteParams::default()
+        .grace_period(0)
+        .preconditions(Preconditions {
+            uid: pod.uid(),
+            resource_version: None,
+        });
     let pods: Api<Pod> = Api::namespaced(cluster.client(), NS);
     let _ = pods.delete(&pod.name_any(), &params).await;
 }
@@ -328,31 +391,53 @@ pub(crate) fn running(is_ready: bool, cluster: &Cluster) -> Value {
 async fn patch_status(client: &Client, name: &str, status: Value) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NS);
     let patch = Patch::Strategic(json!({ "status": status }));
-    gone_is_fine(pods.patch_status(name, &PatchParams::default(), &patch).await.map(drop))?;
+    gone_is_fine(
+        pods.patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .map(drop),
+    )?;
     Ok(())
 }
 
 /// Deletes claims when the last of their owners has gone, as the garbage collector does.
 async fn collect_garbage(client: Client) {
-    let (pods, sets): (Api<Pod>, Api<StatefulSet>) =
-        (Api::namespaced(client.clone(), NS), Api::namespaced(client.clone(), NS));
+    let (pods, sets): (Api<Pod>, Api<StatefulSet>) = (
+        Api::namespaced(client.clone(), NS),
+        Api::namespaced(client.clone(), NS),
+    );
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, NS);
     loop {
         sleep(Duration::from_millis(4700)).await;
         let Ok(listed) = claims.list(&ListParams::default()).await else {
             continue;
         };
-        for claim in listed.items.iter().filter(|claim| !claim.owner_references().is_empty()) {
+        for claim in listed
+            .items
+            .iter()
+            .filter(|claim| !claim.owner_references().is_empty())
+        {
             let mut is_orphan = true;
             for owner in claim.owner_references() {
                 let uid = match owner.kind.as_str() {
-                    "Pod" => pods.get_opt(&owner.name).await.ok().flatten().and_then(|pod| pod.uid()),
-                    _ => sets.get_opt(&owner.name).await.ok().flatten().and_then(|set| set.uid()),
+                    "Pod" => pods
+                        .get_opt(&owner.name)
+                        .await
+                        .ok()
+                        .flatten()
+                        .and_then(|pod| pod.uid()),
+                    _ => sets
+                        .get_opt(&owner.name)
+                        .await
+                        .ok()
+                        .flatten()
+                        .and_then(|set| set.uid()),
                 };
                 is_orphan &= uid.as_ref() != Some(&owner.uid);
             }
             if is_orphan {
-                let _ = claims.delete(&claim.name_any(), &DeleteParams::default()).await;
+                let _ = claims
+                    .delete(&claim.name_any(), &DeleteParams::default())
+                    .await;
             }
         }
     }

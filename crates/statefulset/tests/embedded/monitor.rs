@@ -82,7 +82,11 @@ impl Monitor {
 
     /// How many ordinals ever had a pod.
     pub(crate) fn made(&self) -> usize {
-        let made: BTreeSet<&String> = self.log.iter().filter(|entry| entry.starts_with('+')).collect();
+        let made: BTreeSet<&String> = self
+            .log
+            .iter()
+            .filter(|entry| entry.starts_with('+'))
+            .collect();
         made.len()
     }
 
@@ -97,8 +101,21 @@ impl Monitor {
         if let Event::Apply(set) | Event::InitApply(set) = event {
             let wish = wish(&set);
             let same = self.set.as_ref().is_some_and(|old| {
-                (old.start, old.replicas, old.min_ready, old.partition, old.max_unavailable, &old.image)
-                    == (wish.start, wish.replicas, wish.min_ready, wish.partition, wish.max_unavailable, &wish.image)
+                (
+                    old.start,
+                    old.replicas,
+                    old.min_ready,
+                    old.partition,
+                    old.max_unavailable,
+                    &old.image,
+                ) == (
+                    wish.start,
+                    wish.replicas,
+                    wish.min_ready,
+                    wish.partition,
+                    wish.max_unavailable,
+                    &wish.image,
+                )
             });
             if !same {
                 self.before = self.set.take();
@@ -121,7 +138,11 @@ impl Monitor {
         }
         self.events += 1;
         let Some(set) = &self.set else { return };
-        let in_use: BTreeSet<&str> = self.pods.values().map(|pod| pod.revision.as_str()).collect();
+        let in_use: BTreeSet<&str> = self
+            .pods
+            .values()
+            .map(|pod| pod.revision.as_str())
+            .collect();
         // Beside the kept ones: those of pods, the current and the new one, and one that is forgotten next.
         let most = set.limit + i64::try_from(in_use.len()).unwrap() + 3;
         let count = i64::try_from(self.revisions.len()).unwrap();
@@ -168,7 +189,11 @@ impl Monitor {
     }
 
     fn check_creation(&mut self, pod: &Pod, new: &Seen, now: Timestamp) {
-        if let Some(twin) = self.pods.values().find(|other| other.is_ours && other.ordinal == new.ordinal) {
+        if let Some(twin) = self
+            .pods
+            .values()
+            .find(|other| other.is_ours && other.ordinal == new.ordinal)
+        {
             self.fail(format!("{} and {} have one ordinal", new.name, twin.name));
         }
         self.check_identity(pod, new);
@@ -179,7 +204,8 @@ impl Monitor {
         let is_allowed = wishes.iter().any(|wish| {
             let is_wanted = new.ordinal >= wish.start && new.ordinal < wish.start + wish.replicas;
             let mut lower = wish.start..new.ordinal;
-            is_wanted && (!wish.is_ordered || lower.all(|ordinal| self.was_available(ordinal, wish, now)))
+            is_wanted
+                && (!wish.is_ordered || lower.all(|ordinal| self.was_available(ordinal, wish, now)))
         });
         if !is_allowed {
             self.fail(format!("{} was made before its time", new.name));
@@ -189,10 +215,24 @@ impl Monitor {
     fn check_identity(&mut self, pod: &Pod, new: &Seen) {
         let label = |key: &str| pod.labels().get(key).cloned().unwrap_or_default();
         let spec = pod.spec.as_ref();
-        let hostname = spec.and_then(|spec| spec.hostname.clone()).unwrap_or_default();
-        let subdomain = spec.and_then(|spec| spec.subdomain.clone()).unwrap_or_default();
-        let found = [label("statefulset.kubernetes.io/pod-name"), hostname, subdomain, label("apps.kubernetes.io/pod-index")];
-        let wanted = [new.name.clone(), new.name.clone(), "nginx".into(), new.ordinal.to_string()];
+        let hostname = spec
+            .and_then(|spec| spec.hostname.clone())
+            .unwrap_or_default();
+        let subdomain = spec
+            .and_then(|spec| spec.subdomain.clone())
+            .unwrap_or_default();
+        let found = [
+            label("statefulset.kubernetes.io/pod-name"),
+            hostname,
+            subdomain,
+            label("apps.kubernetes.io/pod-index"),
+        ];
+        let wanted = [
+            new.name.clone(),
+            new.name.clone(),
+            "nginx".into(),
+            new.ordinal.to_string(),
+        ];
         if found != wanted {
             self.fail(format!("{} is {found:?}", new.name));
         }
@@ -208,9 +248,14 @@ impl Monitor {
             return;
         }
         let wishes = self.wishes(now);
-        let is_allowed = wishes.iter().any(|wish| self.may_delete(uid, old, wish, now));
+        let is_allowed = wishes
+            .iter()
+            .any(|wish| self.may_delete(uid, old, wish, now));
         if !is_allowed {
-            self.fail(format!("{} was deleted although it was not its turn", old.name));
+            self.fail(format!(
+                "{} was deleted although it was not its turn",
+                old.name
+            ));
         }
     }
 
@@ -227,11 +272,14 @@ impl Monitor {
                 other == uid || !pod.is_ours || !is_condemned || pod.ordinal < old.ordinal
             });
             let mut wanted = wish.start..end;
-            return !wish.is_ordered || (is_highest && wanted.all(|n| self.was_available(n, wish, now)));
+            return !wish.is_ordered
+                || (is_highest && wanted.all(|n| self.was_available(n, wish, now)));
         }
         let is_outdated = old.image != wish.image;
         let is_open = old.ordinal - wish.start >= wish.partition;
-        let is_young = old.ready_since.is_some_and(|since| now.duration_since(since).as_secs() < wish.min_ready);
+        let is_young = old
+            .ready_since
+            .is_some_and(|since| now.duration_since(since).as_secs() < wish.min_ready);
         let was_unfit = old.unfit_since.is_some() || is_young;
         let is_within_budget = self.unavailable(wish, now) < wish.max_unavailable;
         is_outdated && is_open && (is_within_budget || (was_unfit && !wish.is_ordered))
@@ -246,11 +294,16 @@ impl Monitor {
 
     fn was_available(&self, ordinal: i64, wish: &Wish, now: Timestamp) -> bool {
         let horizon = now - self.window;
-        self.pods.values().filter(|pod| pod.is_ours && pod.ordinal == ordinal).any(|pod| {
-            let was_fit = pod.unfit_since.is_none_or(|since| since >= horizon);
-            let long_enough = pod.ready_since.is_none_or(|since| now.duration_since(since).as_secs() >= wish.min_ready);
-            was_fit && (long_enough || !pod.is_ready)
-        })
+        self.pods
+            .values()
+            .filter(|pod| pod.is_ours && pod.ordinal == ordinal)
+            .any(|pod| {
+                let was_fit = pod.unfit_since.is_none_or(|since| since >= horizon);
+                let long_enough = pod
+                    .ready_since
+                    .is_none_or(|since| now.duration_since(since).as_secs() >= wish.min_ready);
+                was_fit && (long_enough || !pod.is_ready)
+            })
     }
 
     /// What the user wished at some time in the window.
@@ -267,19 +320,38 @@ impl Monitor {
 
 fn wish(set: &StatefulSet) -> Wish {
     let spec = &set.spec;
-    let rolling = spec.update_strategy.as_ref().and_then(|s| s.rolling_update.clone()).unwrap_or_default();
-    let containers = spec.template.spec.as_ref().map(|spec| spec.containers.clone()).unwrap_or_default();
+    let rolling = spec
+        .update_strategy
+        .as_ref()
+        .and_then(|s| s.rolling_update.clone())
+        .unwrap_or_default();
+    let containers = spec
+        .template
+        .spec
+        .as_ref()
+        .map(|spec| spec.containers.clone())
+        .unwrap_or_default();
     Wish {
-        start: spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or(0).into(),
+        start: spec
+            .ordinals
+            .as_ref()
+            .and_then(|o| o.start)
+            .unwrap_or(0)
+            .into(),
         replicas: spec.replicas.unwrap_or(1).into(),
         is_ordered: spec.pod_management_policy.as_deref() != Some("Parallel"),
         min_ready: spec.min_ready_seconds.unwrap_or(0).into(),
         partition: rolling.partition.unwrap_or(0).into(),
         max_unavailable: match rolling.max_unavailable {
-            Some(k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::Int(count)) => count.into(),
+            Some(k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::Int(count)) => {
+                count.into()
+            }
             _ => 1,
         },
-        image: containers.first().and_then(|c| c.image.clone()).unwrap_or_default(),
+        image: containers
+            .first()
+            .and_then(|c| c.image.clone())
+            .unwrap_or_default(),
         limit: spec.revision_history_limit.unwrap_or(10).into(),
     }
 }
@@ -290,7 +362,9 @@ fn seen(pod: &Pod, known: Option<&Seen>, now: Timestamp) -> Option<Seen> {
     let status = pod.status.clone().unwrap_or_default();
     let phase = status.phase.unwrap_or_default();
     let conditions = status.conditions.unwrap_or_default();
-    let ready = conditions.iter().find(|c| c.type_ == "Ready" && c.status == "True");
+    let ready = conditions
+        .iter()
+        .find(|c| c.type_ == "Ready" && c.status == "True");
     let is_ready = ready.is_some() && phase == "Running";
     let is_leaving = pod.metadata.deletion_timestamp.is_some();
     let is_finished = phase == "Failed" || phase == "Succeeded";
@@ -298,11 +372,20 @@ fn seen(pod: &Pod, known: Option<&Seen>, now: Timestamp) -> Option<Seen> {
     let since = |is: bool, before: Option<Timestamp>| is.then(|| before.unwrap_or(now));
     Some(Seen {
         ordinal,
-        is_ours: pod.owner_references().iter().any(|owner| owner.kind == "StatefulSet"),
+        is_ours: pod
+            .owner_references()
+            .iter()
+            .any(|owner| owner.kind == "StatefulSet"),
         image: pod.spec.as_ref()?.containers.first()?.image.clone()?,
-        revision: pod.labels().get("controller-revision-hash").cloned().unwrap_or_default(),
+        revision: pod
+            .labels()
+            .get("controller-revision-hash")
+            .cloned()
+            .unwrap_or_default(),
         is_ready,
-        ready_since: ready.and_then(|c| c.last_transition_time.as_ref()).map(|time| time.0),
+        ready_since: ready
+            .and_then(|c| c.last_transition_time.as_ref())
+            .map(|time| time.0),
         is_leaving,
         is_finished,
         unfit_since: since(is_unfit, known.and_then(|known| known.unfit_since)),

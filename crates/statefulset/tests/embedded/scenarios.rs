@@ -53,7 +53,11 @@ enum Step {
     Return,
     Write(Trouble, usize),
     Watch(u8),
-    Crash { nth: usize, is_after: bool, down: u64 },
+    Crash {
+        nth: usize,
+        is_after: bool,
+        down: u64,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -65,14 +69,19 @@ enum Trouble {
 }
 
 fn life() -> impl Strategy<Value = Life> {
-    let step = (step(), prop_oneof![3 => 1_u64..50, 3 => 50_u64..3000, 1 => 3000_u64..60_000]);
+    let step = (
+        step(),
+        prop_oneof![3 => 1_u64..50, 3 => 50_u64..3000, 1 => 3000_u64..60_000],
+    );
     let steps = prop::collection::vec(step, 1..40);
-    (any::<bool>(), any::<bool>(), 0_i64..4, steps).prop_map(|(is_parallel, has_claims, history_limit, steps)| Life {
-        is_parallel,
-        has_claims,
-        history_limit,
-        steps,
-    })
+    (any::<bool>(), any::<bool>(), 0_i64..4, steps).prop_map(
+        |(is_parallel, has_claims, history_limit, steps)| Life {
+            is_parallel,
+            has_claims,
+            history_limit,
+            steps,
+        },
+    )
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -127,7 +136,10 @@ fn promises_hold_through_random_lives_and_every_set_becomes_what_it_should_be() 
         events += seen;
         lives += 1;
     }
-    println!("{steps} steps in {lives} lives, {events} events checked, {:?}", began.elapsed());
+    println!(
+        "{steps} steps in {lives} lives, {events} events checked, {:?}",
+        began.elapsed()
+    );
 }
 
 /// Lives the life of a seed, and if it fails a shorter one that fails too; says its steps and events.
@@ -159,7 +171,10 @@ fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
 
 /// Lives it in virtual time and says how many events were checked.
 fn live(life: &Life) -> Result<usize> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()?;
     runtime.block_on(async {
         let mut bench = Bench::start().await?;
         let mut faults = bench.start_controller()?;
@@ -180,7 +195,11 @@ fn live(life: &Life) -> Result<usize> {
 }
 
 fn set_of(life: &Life) -> Value {
-    let mut set = if life.has_claims { web_with_claims(3) } else { web(3) };
+    let mut set = if life.has_claims {
+        web_with_claims(3)
+    } else {
+        web(3)
+    };
     set["spec"]["revisionHistoryLimit"] = life.history_limit.into();
     if life.is_parallel {
         set["spec"]["podManagementPolicy"] = "Parallel".into();
@@ -194,12 +213,30 @@ async fn take(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<
     match step {
         Step::Scale(replicas) => drop(bench.spec(json!({ "replicas": replicas })).await?),
         Step::Image(tag) => drop(bench.spec(image(*tag)).await?),
-        Step::Partition(partition) => drop(bench.spec(rolling(json!({ "partition": partition }))).await?),
-        Step::MaxUnavailable(most) => drop(bench.spec(rolling(json!({ "maxUnavailable": most }))).await?),
+        Step::Partition(partition) => drop(
+            bench
+                .spec(rolling(json!({ "partition": partition })))
+                .await?,
+        ),
+        Step::MaxUnavailable(most) => drop(
+            bench
+                .spec(rolling(json!({ "maxUnavailable": most })))
+                .await?,
+        ),
         Step::MinReady(seconds) => drop(bench.spec(json!({ "minReadySeconds": seconds })).await?),
-        Step::Start(start) => drop(bench.spec(json!({ "ordinals": { "start": start } })).await?),
+        Step::Start(start) => drop(
+            bench
+                .spec(json!({ "ordinals": { "start": start } }))
+                .await?,
+        ),
         Step::OnDelete(true) => {
-            drop(bench.spec(json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } })).await?);
+            drop(
+                bench
+                    .spec(
+                        json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } }),
+                    )
+                    .await?,
+            );
         }
         Step::OnDelete(false) => drop(bench.spec(rolling(json!({}))).await?),
         Step::Retention(scaled, deleted) => drop(bench.spec(retention(*scaled, *deleted)).await?),
@@ -210,7 +247,9 @@ async fn take(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<
         Step::Ready(ordinal) => readiness(bench, &name(ordinal), true).await?,
         Step::Fail(ordinal, is_failed) => {
             let phase = if *is_failed { "Failed" } else { "Succeeded" };
-            bench.set_pod(&name(ordinal), json!({ "phase": phase })).await?;
+            bench
+                .set_pod(&name(ordinal), json!({ "phase": phase }))
+                .await?;
         }
         Step::Delete(ordinal) => bench.delete_pod(&name(ordinal)).await?,
         Step::Stray(ordinal) => relabel(bench, &name(ordinal), "stray").await?,
@@ -225,8 +264,16 @@ async fn take(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<
             };
             faults.inject(1, fault, |_, path| path.contains("watch="));
         }
-        Step::Crash { nth, is_after, down } => {
-            let fault = if *is_after { Fault::HangAfter } else { Fault::Hang };
+        Step::Crash {
+            nth,
+            is_after,
+            down,
+        } => {
+            let fault = if *is_after {
+                Fault::HangAfter
+            } else {
+                Fault::Hang
+            };
             faults.inject(*nth, fault, is_write);
             sleep(Duration::from_secs(3)).await;
             bench.crash().await;
@@ -271,10 +318,16 @@ fn free(bench: &Bench) {
 
 /// Changes the readiness of a pod that runs.
 async fn readiness(bench: &Bench, name: &str, is_ready: bool) -> Result<()> {
-    let pod = bench.pods().await?.into_iter().find(|pod| pod.name_any() == name);
+    let pod = bench
+        .pods()
+        .await?
+        .into_iter()
+        .find(|pod| pod.name_any() == name);
     let phase = pod.and_then(|pod| pod.status?.phase);
     if phase.as_deref() == Some("Running") {
-        bench.set_pod(name, running(is_ready, &bench.cluster)).await?;
+        bench
+            .set_pod(name, running(is_ready, &bench.cluster))
+            .await?;
     }
     Ok(())
 }
@@ -283,7 +336,8 @@ async fn relabel(bench: &Bench, name: &str, app: &str) -> Result<()> {
     let pods = bench.api::<Pod>();
     if pods.get_opt(name).await?.is_some() {
         let patch = json!({ "metadata": { "labels": { "app": app } } });
-        pods.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        pods.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
     }
     Ok(())
 }
@@ -313,8 +367,16 @@ async fn check_end(bench: &Bench, life: &Life) -> Result<()> {
     bench.settled().await?;
     let set = bench.set().await?;
     let strategy = set.spec.update_strategy.clone().unwrap_or_default();
-    let partition = strategy.rolling_update.and_then(|rolling| rolling.partition).unwrap_or(0);
-    let start = set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
+    let partition = strategy
+        .rolling_update
+        .and_then(|rolling| rolling.partition)
+        .unwrap_or(0);
+    let start = set
+        .spec
+        .ordinals
+        .as_ref()
+        .and_then(|ordinals| ordinals.start)
+        .unwrap_or(0);
     if strategy.type_.as_deref() != Some("OnDelete") {
         bench
             .eventually("pods above the partition have the template", async || {
@@ -322,16 +384,25 @@ async fn check_end(bench: &Bench, life: &Life) -> Result<()> {
                 let status = bench.set().await?.status.context("a status")?;
                 for pod in bench.pods().await? {
                     let ordinal: i32 = pod.labels()["apps.kubernetes.io/pod-index"].parse()?;
-                    let is_updated = pod.labels().get("controller-revision-hash") == status.update_revision.as_ref();
-                    ensure!(is_updated || ordinal - start < partition, "{} is outdated", pod.name_any());
+                    let is_updated = pod.labels().get("controller-revision-hash")
+                        == status.update_revision.as_ref();
+                    ensure!(
+                        is_updated || ordinal - start < partition,
+                        "{} is outdated",
+                        pod.name_any()
+                    );
                 }
                 Ok(())
             })
             .await?;
     }
     let revisions = bench.revisions().await?.len();
-    let in_use: std::collections::BTreeSet<_> =
-        bench.pods().await?.iter().map(|pod| pod.labels()["controller-revision-hash"].clone()).collect();
+    let in_use: std::collections::BTreeSet<_> = bench
+        .pods()
+        .await?
+        .iter()
+        .map(|pod| pod.labels()["controller-revision-hash"].clone())
+        .collect();
     let most = usize::try_from(life.history_limit)? + in_use.len() + 2;
     ensure!(revisions <= most, "{revisions} revisions at the end");
     check_claims(bench, life).await
@@ -341,12 +412,23 @@ async fn check_claims(bench: &Bench, life: &Life) -> Result<()> {
     if !life.has_claims {
         return Ok(());
     }
-    let is_kept = !life.steps.iter().any(|(step, _)| matches!(step, Step::Retention(..)));
+    let is_kept = !life
+        .steps
+        .iter()
+        .any(|(step, _)| matches!(step, Step::Retention(..)));
     bench
         .eventually("claims are as the policy says", async || {
             let set = bench.set().await?;
-            let policy = set.spec.persistent_volume_claim_retention_policy.clone().unwrap_or_default();
-            let wanted = if policy.when_deleted.as_deref() == Some("Delete") { 1 } else { 0 };
+            let policy = set
+                .spec
+                .persistent_volume_claim_retention_policy
+                .clone()
+                .unwrap_or_default();
+            let wanted = if policy.when_deleted.as_deref() == Some("Delete") {
+                1
+            } else {
+                0
+            };
             let claims = bench.claims().await?;
             for pod in bench.pods().await? {
                 let name = format!("data-{}", pod.name_any());
@@ -354,10 +436,19 @@ async fn check_claims(bench: &Bench, life: &Life) -> Result<()> {
                 let claim = claim.with_context(|| format!("{name} is missing in {NS}"))?;
                 let owners = claim.owner_references();
                 ensure!(owners.len() == wanted, "{name} belongs to {owners:?}");
-                ensure!(owners.iter().all(|owner| Some(&owner.uid) == set.metadata.uid.as_ref()), "{owners:?}");
+                ensure!(
+                    owners
+                        .iter()
+                        .all(|owner| Some(&owner.uid) == set.metadata.uid.as_ref()),
+                    "{owners:?}"
+                );
             }
             let highest = bench.monitor.lock().unwrap().made();
-            ensure!(!is_kept || claims.len() >= highest, "{} claims of {highest}", claims.len());
+            ensure!(
+                !is_kept || claims.len() >= highest,
+                "{} claims of {highest}",
+                claims.len()
+            );
             Ok(())
         })
         .await

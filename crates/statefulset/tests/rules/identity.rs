@@ -85,7 +85,8 @@ fn a_new_claim_has_its_template_and_the_labels_of_the_selector() {
         "spec": { "accessModes": ["ReadWriteOnce"], "futureField": 1 },
         "status": { "phase": "Pending" },
     }]);
-    let (_, claims) = made(&json!({ "volumeClaimTemplates": templates, "ordinals": { "start": 4 } }));
+    let (_, claims) =
+        made(&json!({ "volumeClaimTemplates": templates, "ordinals": { "start": 4 } }));
     let [ClaimStep::Create { name, body }] = &claims[..] else {
         panic!("{claims:?}");
     };
@@ -108,11 +109,17 @@ fn a_pod_that_lost_its_labels_or_its_storage_is_mended() {
     let mut nameless = pod(&set, 0);
     nameless.labels.remove("statefulset.kubernetes.io/pod-name");
     let plan = plan(&world(&set, vec![nameless]));
-    let Some(Step::UpdatePod { patch: Some(patch), .. }) = plan.steps().next() else {
+    let Some(Step::UpdatePod {
+        patch: Some(patch), ..
+    }) = plan.steps().next()
+    else {
         panic!("{plan:?}");
     };
     let labels = json!({ "statefulset.kubernetes.io/pod-name": "web-0", "apps.kubernetes.io/pod-index": "0" });
-    assert_eq!(*patch, json!({ "metadata": { "uid": "uid-0", "labels": labels } }));
+    assert_eq!(
+        *patch,
+        json!({ "metadata": { "uid": "uid-0", "labels": labels } })
+    );
 
     let mut without_storage = pod(&set, 0);
     without_storage.claims.clear();

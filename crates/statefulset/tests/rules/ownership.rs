@@ -12,7 +12,10 @@ fn orphans_that_match_are_adopted_and_count_at_once() {
     let set = set(2, &json!({}));
     let mut orphan = pod(&set, 0);
     orphan.owner = None;
-    assert_eq!(steps(&world(&set, vec![orphan.clone()])), ["adopt web-0", "+web-1"]);
+    assert_eq!(
+        steps(&world(&set, vec![orphan.clone()])),
+        ["adopt web-0", "+web-1"]
+    );
 
     let mut other = orphan.clone();
     other.labels.insert("app".into(), "other".into());
@@ -28,7 +31,10 @@ fn a_pod_of_ours_that_no_longer_matches_is_let_go() {
     let set = set(1, &json!({}));
     let mut stray = pod(&set, 0);
     stray.labels.insert("app".into(), "other".into());
-    assert_eq!(steps(&world(&set, vec![stray])), ["release web-0", "+web-0"]);
+    assert_eq!(
+        steps(&world(&set, vec![stray])),
+        ["release web-0", "+web-0"]
+    );
 }
 
 #[test]
@@ -53,7 +59,10 @@ fn a_set_on_its_way_out_writes_nothing_but_its_status() {
     huge.name = "web-99999999999".into();
     let plan = plan(&world(&set, vec![pod(&set, 0), huge, orphan]));
     assert!(short(&plan).is_empty());
-    assert_eq!(plan.status.replicas, 2, "one without an ordinal counts here, the orphan does not");
+    assert_eq!(
+        plan.status.replicas, 2,
+        "one without an ordinal counts here, the orphan does not"
+    );
 }
 
 #[test]

@@ -20,7 +20,12 @@ fn ours() -> OwnerReference {
 }
 
 fn of_pod(ordinal: i64) -> OwnerReference {
-    reference("Pod", &format!("web-{ordinal}"), &format!("uid-{ordinal}"), true)
+    reference(
+        "Pod",
+        &format!("web-{ordinal}"),
+        &format!("uid-{ordinal}"),
+        true,
+    )
 }
 
 /// The owners that the claim of pod 1 should have, if they are wrong. One pod is wanted, pod 1 is condemned
@@ -67,7 +72,12 @@ fn claims_belong_to_whom_the_policy_says() {
             let right: Vec<_> = right.into_iter().collect();
             let what = format!("{when_scaled} {when_deleted} {replicas}");
             assert_eq!(judged(&set, right.clone()).0, None, "{what}: right already");
-            for wrong in [vec![], vec![ours()], vec![of_pod(1)], vec![of_pod(1), ours()]] {
+            for wrong in [
+                vec![],
+                vec![ours()],
+                vec![of_pod(1)],
+                vec![of_pod(1), ours()],
+            ] {
                 let wished = (wrong != right).then(|| right.clone());
                 assert_eq!(judged(&set, wrong.clone()).0, wished, "{what}: {wrong:?}");
             }
@@ -80,12 +90,18 @@ fn an_owner_of_ours_that_is_no_controller_becomes_one_and_others_are_kept_in_the
     let set = set(2, &policy("Retain", "Delete"));
     let other = reference("ConfigMap", "c", "u", false);
     let weak = reference("StatefulSet", "web", "set-uid", false);
-    assert_eq!(judged(&set, vec![weak, other.clone()]).0, Some(vec![other, ours()]));
+    assert_eq!(
+        judged(&set, vec![weak, other.clone()]).0,
+        Some(vec![other, ours()])
+    );
 }
 
 #[test]
 fn a_claim_of_an_earlier_set_or_pod_is_left_alone() {
-    for stale in [reference("StatefulSet", "web", "earlier", true), reference("Pod", "web-1", "earlier", true)] {
+    for stale in [
+        reference("StatefulSet", "web", "earlier", true),
+        reference("Pod", "web-1", "earlier", true),
+    ] {
         for (scaled, deleted) in [("Retain", "Retain"), ("Delete", "Delete")] {
             let set = set(2, &policy(scaled, deleted));
             assert_eq!(judged(&set, vec![stale.clone()]).0, None);
@@ -135,5 +151,10 @@ fn a_claim_on_its_way_out_is_waited_for() {
     let Some(Step::CreatePod { claims, .. }) = plan.steps().next() else {
         panic!("{plan:?}");
     };
-    assert_eq!(claims, &[ClaimStep::Await { name: "data-web-1".into() }]);
+    assert_eq!(
+        claims,
+        &[ClaimStep::Await {
+            name: "data-web-1".into()
+        }]
+    );
 }

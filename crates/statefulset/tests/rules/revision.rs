@@ -8,7 +8,9 @@ use edgegrid_statefulset::rules::{
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::world::{OLD, at, current, earlier, parse, pod, pods, revision, set, steps, update_revision, world};
+use crate::world::{
+    OLD, at, current, earlier, parse, pod, pods, revision, set, steps, update_revision, world,
+};
 
 /// The template of the compatibility data that Kubernetes checks itself with.
 fn known_template(metadata: Value) -> Value {
@@ -36,7 +38,10 @@ fn names_are_those_of_kube_controller_manager() {
     let new = json!({ "annotations": { "test": "value" }, "labels": { "app": "foo" } });
     let old = json!({ "annotations": { "test": "value" }, "creationTimestamp": null, "labels": { "app": "foo" } });
     for (metadata, wanted) in [(old, "test-c77f6d978"), (new, "test-776999688b")] {
-        assert_eq!(revision_name("test", &hash(&known_payload(metadata), 0)), wanted);
+        assert_eq!(
+            revision_name("test", &hash(&known_payload(metadata), 0)),
+            wanted
+        );
     }
 }
 
@@ -67,7 +72,10 @@ fn a_collision_gives_another_name_and_the_label_keeps_the_first_hash() {
     };
     let data = payload(&set);
     assert_eq!(*name, revision_name("web", &hash(&data, 2)));
-    assert_eq!(body["metadata"]["labels"]["controller.kubernetes.io/hash"], hash(&data, 0));
+    assert_eq!(
+        body["metadata"]["labels"]["controller.kubernetes.io/hash"],
+        hash(&data, 0)
+    );
     assert_eq!(body["data"], data);
     assert_eq!(plan.status.collision_count, 2);
 }
@@ -84,15 +92,24 @@ fn the_first_revision_is_one_and_every_further_one_is_the_next() {
         })
     };
     assert_eq!(number(Vec::new()), Some(1));
-    assert_eq!(number(vec![earlier(&set, "web-a", 4), earlier(&set, "web-b", 7)]), Some(8));
-    assert_eq!(number(vec![earlier(&set, "web-a", 4), current(&set, 7)]), None);
+    assert_eq!(
+        number(vec![earlier(&set, "web-a", 4), earlier(&set, "web-b", 7)]),
+        Some(8)
+    );
+    assert_eq!(
+        number(vec![earlier(&set, "web-a", 4), current(&set, 7)]),
+        None
+    );
 }
 
 #[test]
 fn going_back_renumbers_the_old_revision_instead_of_adding_one() {
     let set = set(0, &json!({}));
     let mut world = world(&set, Vec::new());
-    world.revisions = vec![Arc::new(current(&set, 1)), Arc::new(earlier(&set, "web-b", 3))];
+    world.revisions = vec![
+        Arc::new(current(&set, 1)),
+        Arc::new(earlier(&set, "web-b", 3)),
+    ];
     assert_eq!(steps(&world), [format!("{} is 4", update_revision(&set))]);
 }
 
@@ -119,7 +136,10 @@ fn a_revision_of_an_old_cluster_is_recognised_by_value() {
 fn only_a_revision_that_lacks_fields_is_in_doubt_and_the_servers_word_decides() {
     let set = set(1, &json!({}));
     let mut without_default = payload(&set);
-    without_default["spec"]["template"]["spec"].as_object_mut().unwrap().remove("containers");
+    without_default["spec"]["template"]["spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("containers");
     let mut world = world(&set, vec![at(pod(&set, 0), OLD)]);
     world.revisions = vec![Arc::new(revision(&set, OLD, 1, without_default))];
     assert_eq!(doubtful(&world).unwrap().name, OLD);
@@ -128,7 +148,10 @@ fn only_a_revision_that_lacks_fields_is_in_doubt_and_the_servers_word_decides() 
     assert!(steps(&world).is_empty());
 
     world.revisions = vec![Arc::new(earlier(&set, OLD, 1))];
-    assert!(doubtful(&world).is_none(), "another image is another template");
+    assert!(
+        doubtful(&world).is_none(),
+        "another image is another template"
+    );
     world.revisions = vec![Arc::new(current(&set, 1))];
     assert!(doubtful(&world).is_none(), "the same is the same");
     assert!(is_template_of(&set, &set.template));
@@ -136,14 +159,26 @@ fn only_a_revision_that_lacks_fields_is_in_doubt_and_the_servers_word_decides() 
 
 #[test]
 fn the_past_is_kept_up_to_the_limit_and_what_is_in_use_always() {
-    let cases = [(0, vec!["web-a", "web-b", "web-c"]), (1, vec!["web-a", "web-b"]), (2, vec!["web-a"]), (3, vec![]), (-1, vec![])];
+    let cases = [
+        (0, vec!["web-a", "web-b", "web-c"]),
+        (1, vec!["web-a", "web-b"]),
+        (2, vec!["web-a"]),
+        (3, vec![]),
+        (-1, vec![]),
+    ];
     for (limit, wanted) in cases {
         let set = set(1, &json!({ "revisionHistoryLimit": limit }));
         let mut world = world(&set, vec![at(pod(&set, 0), "web-d")]);
         let past = ["web-a", "web-b", "web-c", "web-d"];
-        let numbered = past.iter().zip(1..).map(|(name, number)| earlier(&set, name, number));
+        let numbered = past
+            .iter()
+            .zip(1..)
+            .map(|(name, number)| earlier(&set, name, number));
         world.revisions = numbered.chain([current(&set, 9)]).map(Arc::new).collect();
-        let forgotten: Vec<String> = steps(&world).into_iter().filter(|step| step.starts_with("forget")).collect();
+        let forgotten: Vec<String> = steps(&world)
+            .into_iter()
+            .filter(|step| step.starts_with("forget"))
+            .collect();
         let wanted: Vec<String> = wanted.iter().map(|name| format!("forget {name}")).collect();
         assert_eq!(forgotten, wanted, "limit {limit}");
     }
@@ -151,7 +186,10 @@ fn the_past_is_kept_up_to_the_limit_and_what_is_in_use_always() {
 
 #[test]
 fn a_current_revision_that_is_gone_counts_as_the_update_revision() {
-    let mut set = set(2, &json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": 2 } } }));
+    let mut set = set(
+        2,
+        &json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": 2 } } }),
+    );
     set.status.current_revision = "web-gone".into();
     let plan = plan(&world(&set, Vec::new()));
     assert_eq!(plan.status.current_revision, update_revision(&set));

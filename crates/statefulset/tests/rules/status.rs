@@ -7,7 +7,10 @@ use crate::world::{OLD, at, in_phase, pod, set, terminating, unready, update_rev
 
 #[test]
 fn pods_are_counted_by_what_they_are() {
-    let mut set = set(8, &json!({ "podManagementPolicy": "Parallel", "minReadySeconds": 10 }));
+    let mut set = set(
+        8,
+        &json!({ "podManagementPolicy": "Parallel", "minReadySeconds": 10 }),
+    );
     set.status.current_revision = OLD.into();
     let mut young = pod(&set, 5);
     young.readiness = edgegrid_statefulset::rules::Readiness::Ready {
@@ -25,7 +28,9 @@ fn pods_are_counted_by_what_they_are() {
             in_phase(pod(&set, 9), Phase::Pending),
         ],
     );
-    world.revisions.push(std::sync::Arc::new(crate::world::earlier(&set, OLD, 0)));
+    world
+        .revisions
+        .push(std::sync::Arc::new(crate::world::earlier(&set, OLD, 0)));
     let wanted = Status {
         observed_generation: 3,
         replicas: 7,
@@ -65,7 +70,10 @@ fn a_rollout_is_over_when_every_wanted_pod_is_new_and_ready() {
     for (status, wanted, is_over) in cases {
         let after = status.clone().after(0, wanted);
         assert_eq!(after.current_revision == "b", is_over, "{status:?}");
-        assert_eq!(after.current_replicas == after.updated_replicas, is_over || status.current_replicas == status.updated_replicas);
+        assert_eq!(
+            after.current_replicas == after.updated_replicas,
+            is_over || status.current_replicas == status.updated_replicas
+        );
     }
 }
 
@@ -79,9 +87,15 @@ fn deletions_of_a_rollout_are_taken_off_and_never_below_nothing() {
 fn a_status_is_written_only_when_it_says_something_new() {
     let stored = counted(3, 3, 3, 3);
     assert!(!stored.differs_from(&stored));
-    let collided = Status { collision_count: 1, ..stored.clone() };
+    let collided = Status {
+        collision_count: 1,
+        ..stored.clone()
+    };
     assert!(!collided.differs_from(&stored));
-    let newer = Status { observed_generation: 2, ..stored.clone() };
+    let newer = Status {
+        observed_generation: 2,
+        ..stored.clone()
+    };
     assert!(newer.differs_from(&stored) && !stored.differs_from(&newer));
     assert!(counted(3, 2, 3, 3).differs_from(&stored));
 }

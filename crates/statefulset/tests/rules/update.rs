@@ -28,11 +28,19 @@ fn lined_up(set: &Set, pattern: &str) -> Vec<Pod> {
     (0..).zip(pattern.chars()).filter_map(of).collect()
 }
 
-fn deleted(management: &str, pattern: &str, max_unavailable: &Value, partition: i64) -> Vec<String> {
+fn deleted(
+    management: &str,
+    pattern: &str,
+    max_unavailable: &Value,
+    partition: i64,
+) -> Vec<String> {
     let replicas = i64::try_from(pattern.len()).unwrap();
     let set = set(replicas, &rolling(management, partition, max_unavailable));
     let all = steps(&world(&set, lined_up(&set, pattern)));
-    all.into_iter().filter(|step| step.starts_with('-')).map(|step| step.replace("-web-", "")).collect()
+    all.into_iter()
+        .filter(|step| step.starts_with('-'))
+        .map(|step| step.replace("-web-", ""))
+        .collect()
 }
 
 #[test]
@@ -53,7 +61,11 @@ fn an_ordered_update_takes_the_highest_and_waits_until_its_successor_is_availabl
         ("rrr", json!("1%"), 0, &["2"]),
     ];
     for (pattern, most, partition, wanted) in cases {
-        assert_eq!(deleted("OrderedReady", pattern, &most, partition), wanted, "{pattern} {most} {partition}");
+        assert_eq!(
+            deleted("OrderedReady", pattern, &most, partition),
+            wanted,
+            "{pattern} {most} {partition}"
+        );
     }
 }
 
@@ -79,15 +91,25 @@ fn a_parallel_update_replaces_stuck_pods_for_free_and_healthy_ones_within_the_bu
         ("nnn", 3, 0, &[]),
     ];
     for (pattern, most, partition, wanted) in cases {
-        assert_eq!(deleted("Parallel", pattern, &json!(most), partition), wanted, "{pattern} {most} {partition}");
+        assert_eq!(
+            deleted("Parallel", pattern, &json!(most), partition),
+            wanted,
+            "{pattern} {most} {partition}"
+        );
     }
 }
 
 #[test]
 fn terminating_pods_use_up_the_budget_wherever_they_are() {
-    for pattern in ["rrrrrr", "trrrrr", "rrtrrr", "rrrrrt", "ttrrrr", "trrrrt", "tttrrr"] {
+    for pattern in [
+        "rrrrrr", "trrrrr", "rrtrrr", "rrrrrt", "ttrrrr", "trrrrt", "tttrrr",
+    ] {
         let leaving = pattern.matches('t').count();
-        assert_eq!(deleted("Parallel", pattern, &json!(2), 3).len(), 2_usize.saturating_sub(leaving), "{pattern}");
+        assert_eq!(
+            deleted("Parallel", pattern, &json!(2), 3).len(),
+            2_usize.saturating_sub(leaving),
+            "{pattern}"
+        );
     }
 }
 
@@ -101,7 +123,11 @@ fn on_delete_waits_for_somebody_else_to_delete() {
 #[test]
 fn scaling_comes_before_updating() {
     let set = set(2, &json!({}));
-    let there = vec![at(pod(&set, 0), OLD), at(pod(&set, 1), OLD), at(pod(&set, 2), OLD)];
+    let there = vec![
+        at(pod(&set, 0), OLD),
+        at(pod(&set, 1), OLD),
+        at(pod(&set, 2), OLD),
+    ];
     assert_eq!(steps(&world(&set, there)), ["-web-2"]);
 }
 

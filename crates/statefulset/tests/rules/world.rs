@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use edgegrid_statefulset::rules::{
-    Claim, Owner, Phase, Plan, Pod, Readiness, Revision, Set, Step, World, claim_names, hash, ordinal, payload, plan,
-    revision_name,
+    Claim, Owner, Phase, Plan, Pod, Readiness, Revision, Set, Step, World, claim_names, hash,
+    ordinal, payload, plan, revision_name,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -50,7 +50,8 @@ pub(crate) fn update_revision(set: &Set) -> String {
 pub(crate) fn pod(set: &Set, ordinal: i64) -> Pod {
     let name = format!("{}-{ordinal}", set.name);
     let templates = set.claim_templates.iter();
-    let volumes = templates.map(|template| template["metadata"]["name"].as_str().unwrap().to_owned());
+    let volumes =
+        templates.map(|template| template["metadata"]["name"].as_str().unwrap().to_owned());
     Pod {
         namespace: set.namespace.clone(),
         uid: format!("uid-{ordinal}"),
@@ -81,12 +82,16 @@ pub(crate) fn owner(set: &Set) -> Owner {
 
 /// Pods with these ordinals, all as they should be.
 pub(crate) fn pods(set: &Set, ordinals: impl IntoIterator<Item = i64>) -> Vec<Pod> {
-    ordinals.into_iter().map(|ordinal| pod(set, ordinal)).collect()
+    ordinals
+        .into_iter()
+        .map(|ordinal| pod(set, ordinal))
+        .collect()
 }
 
 /// The pod at a revision.
 pub(crate) fn at(mut pod: Pod, revision: &str) -> Pod {
-    pod.labels.insert("controller-revision-hash".into(), revision.into());
+    pod.labels
+        .insert("controller-revision-hash".into(), revision.into());
     pod
 }
 
@@ -165,7 +170,10 @@ pub(crate) fn world(set: &Set, pods: Vec<Pod>) -> World {
     let ordinals = pods.iter().filter_map(|pod| ordinal(&set.name, &pod.name));
     let claims = match set.claim_templates.is_empty() {
         true => BTreeMap::new(),
-        false => ordinals.map(|ordinal| claim(set, ordinal)).map(|claim| (claim.name.clone(), Arc::new(claim))).collect(),
+        false => ordinals
+            .map(|ordinal| claim(set, ordinal))
+            .map(|claim| (claim.name.clone(), Arc::new(claim)))
+            .collect(),
     };
     World {
         set: Arc::new(set.clone()),
@@ -190,7 +198,9 @@ pub(crate) fn short(plan: &Plan) -> Vec<String> {
             Step::DeletePod { name, .. } => format!("-{name}"),
             Step::UpdatePod { name, .. } => format!("~{name}"),
             Step::MendClaims { pod, .. } => format!("claims {pod}"),
-            Step::AdoptPod { name, .. } | Step::AdoptRevision { name, .. } => format!("adopt {name}"),
+            Step::AdoptPod { name, .. } | Step::AdoptRevision { name, .. } => {
+                format!("adopt {name}")
+            }
             Step::ReleasePod { name, .. } => format!("release {name}"),
             Step::CreateRevision { name, .. } => format!("revision {name}"),
             Step::RenumberRevision { name, number, .. } => format!("{name} is {number}"),
