@@ -11,6 +11,7 @@ mod crds;
 mod debian;
 mod demo;
 mod diff_api;
+mod diff_statefulset;
 mod edges;
 mod fuzz;
 mod lock;
@@ -38,6 +39,7 @@ enum Command {
     Test(test::Args),
     Demo(demo::Args),
     DiffApi(diff_api::Args),
+    DiffStatefulset(diff_statefulset::Args),
     Upstream(upstream::Args),
     Crds(crds::Args),
     Edges(edges::Args),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::DiffApi(args) => diff_api::run(&args),
+        Command::DiffStatefulset(args) => diff_statefulset::run(&args),
         Command::Upstream(args) => upstream::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Edges(args) => edges::run(&args),

@@ -297,13 +297,11 @@ impl Pass<'_> {
         }
     }
 
+    /// The lowest pod that holds others up, so that it may go although it is not available. Called when
+    /// every wanted pod is available; what is finished counts too, whatever its conditions still say.
     fn first_unavailable<'a>(&self, lineup: &'a Lineup) -> Option<&'a Arc<Pod>> {
-        // Called when every wanted pod is available, so that only condemned ones are left to look at.
-        lineup
-            .condemned
-            .iter()
-            .rev()
-            .find(|pod| pod.is_unavailable(self.world.set.min_ready, self.world.now))
+        let mut lowest_first = lineup.condemned.iter().rev();
+        lowest_first.find(|pod| self.is_holding_up(pod))
     }
 
     /// Others of an ordered set wait for it.

@@ -98,6 +98,17 @@ fn scaling_down_removes_the_highest_and_waits_for_it() {
 }
 
 #[test]
+fn a_finished_pod_that_still_says_it_is_ready_does_not_block_scaling_down() {
+    let set = set(0, &json!({}));
+    let mut finished = pod(&set, 1);
+    finished.phase = Phase::Succeeded;
+    assert_eq!(
+        steps(&world(&set, vec![pod(&set, 0), finished])),
+        ["-web-1"]
+    );
+}
+
+#[test]
 fn a_parallel_set_removes_all_at_once() {
     let set = set(1, &parallel());
     let there = vec![
