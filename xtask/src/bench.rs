@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{demo, process, upstream};
 
-/// Measure the embedded API server beside kube-apiserver and etcd.
+/// Measure a part of edgegrid beside what it stands in for, or beside the least such work can cost.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// What to measure.
@@ -21,13 +21,27 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Subject {
+    /// The embedded API server beside kube-apiserver and etcd.
     Apiserver,
+    /// `edgegrid controller` on kube-apiserver, beside a plain loop of creates.
+    Controller,
+    /// Our StatefulSet controller beside that of kube-controller-manager.
+    Statefulset,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let Subject::Apiserver = args.subject;
     upstream::ensure(&demo::programs())?;
-    let mut bench = process::example("apiserver");
+    let mut bench = match args.subject {
+        Subject::Apiserver => process::example("apiserver"),
+        Subject::Statefulset => process::example("statefulset"),
+        Subject::Controller => {
+            let mut bench = process::example("controller");
+            bench
+                .arg("--edgegrid")
+                .arg(process::edgegrid(&["--release"])?);
+            bench
+        }
+    };
     if args.quick {
         bench.arg("--quick");
     }

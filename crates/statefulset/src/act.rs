@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use edgegrid_runtime::Fence;
 use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
@@ -43,6 +44,7 @@ pub(crate) enum Outcome {
 /// Acts for one set.
 pub(crate) struct Actor<'a> {
     pub(crate) client: &'a Client,
+    pub(crate) fence: &'a Fence,
     pub(crate) set: &'a Arc<Set>,
     pub(crate) caches: &'a Caches,
     pub(crate) writes: &'a Writes,
@@ -420,6 +422,7 @@ impl Actor<'_> {
     fn calls(&self) -> Calls<'_> {
         Calls {
             client: self.client,
+            fence: self.fence,
             namespace: &self.set.namespace,
         }
     }

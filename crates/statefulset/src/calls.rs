@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use edgegrid_runtime::{Fence, NotLeader};
 use kube::Client;
 use kube::api::{
     ApiResource, DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions,
@@ -11,6 +12,7 @@ use kube::core::{DynamicObject, Request, Resource};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::names::FIELD_MANAGER;
 use crate::rules::version;
@@ -35,6 +37,15 @@ pub enum Error {
     NoAnswer {
         /// What we were doing.
         call: String,
+    },
+    /// Another process may lead.
+    #[error("{call}")]
+    NotLeader {
+        /// What we were about to do.
+        call: String,
+        /// Why not.
+        #[source]
+        source: NotLeader,
     },
     /// A pod has to wait for an old claim of its name to go.
     #[error("pvc {name} is being deleted")]
@@ -130,6 +141,8 @@ impl Written {
 #[derive(Clone)]
 pub(crate) struct Calls<'a> {
     pub(crate) client: &'a Client,
+    /// Whether we may write.
+    pub(crate) fence: &'a Fence,
     pub(crate) namespace: &'a str,
 }
 
@@ -217,6 +230,16 @@ impl Calls<'_> {
         self.send(Call::new("get", kind, name), request).await
     }
 
+    /// By when an answer must have come: sooner where a write has to end before somebody else may lead.
+    fn until(&self, request: &http::Request<Vec<u8>>) -> Result<Instant, NotLeader> {
+        let patience = Instant::now() + PATIENCE;
+        if request.method() == http::Method::GET {
+            return Ok(patience);
+        }
+        let limit = self.fence.check()?;
+        Ok(limit.map_or(patience, |limit| limit.min(patience)))
+    }
+
     fn path(&self, kind: &ApiResource) -> Request {
         Request::new(DynamicObject::url_path(kind, Some(self.namespace)))
     }
@@ -231,7 +254,11 @@ impl Calls<'_> {
             source,
         };
         let request = request.map_err(kube::Error::BuildRequest).map_err(failed)?;
-        match tokio::time::timeout(PATIENCE, self.client.request(request)).await {
+        let until = self.until(&request).map_err(|source| Error::NotLeader {
+            call: call.to_string(),
+            source,
+        })?;
+        match tokio::time::timeout_at(until, self.client.request(request)).await {
             Ok(answer) => answer.map_err(failed),
             Err(_) => Err(Error::NoAnswer {
                 call: call.to_string(),

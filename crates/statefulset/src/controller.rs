@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use edgegrid_runtime::backoff::Pace;
+use edgegrid_runtime::{Backoff, Fence, Readiness};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::Client;
@@ -18,20 +20,27 @@ use kube::runtime::controller::{Action, Config as Queue};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::Writer;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::act::{Actor, Outcome};
 use crate::calls::Error;
 use crate::entries;
 use crate::events::{self, Events};
 use crate::foreign::Foreigners;
+use crate::metrics::Metrics;
 use crate::rules::{self, Set, World};
 use crate::wake::{SetName, Wake};
 use crate::watches;
 use crate::written::{Caches, Writes};
 
-/// First pause after an error; doubled with every further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// Pauses after errors: short at first, since most are lost races.
+const PACE: Pace = Pace {
+    first: Duration::from_millis(5),
+    longest: Duration::from_mins(5),
+    spread: 0,
+};
+/// What readiness waits for.
+const CACHES: &str = "caches of StatefulSets, Pods, PersistentVolumeClaims and ControllerRevisions";
 /// For events that are still to be told at the end.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -44,6 +53,12 @@ pub struct Config {
     pub foreign_pause: Duration,
     /// The time: a test has one of its own.
     pub clock: Clock,
+    /// Whether we may write.
+    pub fence: Fence,
+    /// Told when the caches are there.
+    pub readiness: Readiness,
+    /// What is counted.
+    pub metrics: Metrics,
 }
 
 /// Tells the time.
@@ -55,6 +70,9 @@ impl Default for Config {
             concurrency: 10,
             foreign_pause: Duration::from_mins(1),
             clock: Arc::new(Timestamp::now),
+            fence: Fence::always(),
+            readiness: Readiness::default(),
+            metrics: Metrics::default(),
         }
     }
 }
@@ -65,6 +83,7 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
+    config.readiness.expect(CACHES);
     let (events, waiting) = Events::new();
     let kind = entries::sets();
     let writer = Writer::new(kind.clone());
@@ -77,15 +96,20 @@ pub async fn run(
         events,
         wake: Arc::default(),
         awaited: Mutex::default(),
-        failures: Mutex::default(),
+        failures: Mutex::new(Backoff::new(PACE)),
         verdicts: Mutex::default(),
         config: config.clone(),
     });
     let mut watching = JoinSet::new();
+    watching.spawn(tell_ready(context.clone()));
     watches::start(&mut watching, &context, writer);
-    let clock = config.clock.clone();
     let mut telling = JoinSet::new();
-    telling.spawn(events::tell_all(client, waiting, move || clock()));
+    telling.spawn(events::tell_all(
+        client,
+        config.fence.clone(),
+        waiting,
+        config.clock.clone(),
+    ));
 
     let references = context.wake.clone().woken().map({
         let kind = kind.clone();
@@ -117,29 +141,35 @@ pub(crate) struct Context {
     pub(crate) wake: Arc<Wake>,
     /// Claims that a set waits for.
     awaited: Mutex<BTreeMap<SetName, SetName>>,
-    /// Passes of a set that failed in a row.
-    failures: Mutex<BTreeMap<SetName, u32>>,
+    /// Sets whose last pass failed.
+    failures: Mutex<Backoff<SetName>>,
     /// What the API server said about a doubtful revision: set, its generation, the revision.
     verdicts: Mutex<BTreeMap<String, (i64, String, bool)>>,
     config: Config,
 }
 
+/// Without sets there is no pass to find out.
+async fn tell_ready(context: Arc<Context>) {
+    context.caches.ready().await;
+    context.config.readiness.reached(CACHES);
+}
+
 async fn reconcile(object: Arc<DynamicObject>, context: Arc<Context>) -> Result<Action, Error> {
     let name = name_of(&object);
-    let action = context.pass(&name).await?;
-    lock(&context.failures).remove(&name);
-    Ok(action)
+    let began = Instant::now();
+    let result = context.pass(&name).await;
+    let metrics = &context.config.metrics;
+    metrics.observe(result.as_ref().err(), began.elapsed());
+    if result.is_ok() {
+        lock(&context.failures).success(&name);
+    }
+    result
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the controller's signature")]
 fn error_policy(object: Arc<DynamicObject>, error: &Error, context: Arc<Context>) -> Action {
     let name = name_of(&object);
-    let mut failures = lock(&context.failures);
-    let count = failures.entry(name.clone()).or_default();
-    let pause = FIRST_PAUSE
-        .saturating_mul(1 << (*count).min(20))
-        .min(LONGEST_PAUSE);
-    *count += 1;
+    let pause = lock(&context.failures).failure(&name, 0);
     let source = std::error::Error::source(error).map(ToString::to_string);
     tracing::warn!(namespace = name.0, set = name.1, %error, source, ?pause, "pass failed");
     Action::requeue(pause)
@@ -158,11 +188,13 @@ impl Context {
             return Ok(Action::await_change());
         };
         if let Some(manager) = self.foreigners.within(&set.uid, self.config.foreign_pause) {
+            self.config.metrics.foreign();
             self.events.tell(&set, rules::foreign_controller(&manager));
             return Ok(Action::requeue(self.config.foreign_pause));
         }
         let actor = Actor {
             client: &self.client,
+            fence: &self.config.fence,
             set: &set,
             caches: &self.caches,
             writes: &self.writes,
@@ -260,7 +292,7 @@ impl Context {
         self.foreigners.forget(&set.uid);
         lock(&self.verdicts).remove(&set.uid);
         let name = (set.namespace.clone(), set.name.clone());
-        lock(&self.failures).remove(&name);
+        lock(&self.failures).success(&name);
         lock(&self.awaited).retain(|_, waiting| *waiting != name);
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use edgegrid_runtime::Fence;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::Client;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::calls::Calls;
+use crate::controller::Clock;
 use crate::names::{COMPONENT, SET_API_VERSION, SET_KIND};
 use crate::rules::{Notice, Set};
 
@@ -64,7 +66,7 @@ impl Events {
 }
 
 /// Tells events until nobody hands in any more.
-pub(crate) async fn tell_all(client: Client, mut waiting: Waiting, clock: impl Fn() -> Timestamp) {
+pub(crate) async fn tell_all(client: Client, fence: Fence, mut waiting: Waiting, clock: Clock) {
     let mut correlator = Correlator::default();
     let kind = ApiResource::erase::<Event>(&());
     while let Some((set, notice)) = waiting.recv().await {
@@ -74,6 +76,7 @@ pub(crate) async fn tell_all(client: Client, mut waiting: Waiting, clock: impl F
         };
         let calls = Calls {
             client: &client,
+            fence: &fence,
             namespace: &set.namespace,
         };
         let told = if posting.count > 1 {

@@ -24,6 +24,7 @@ mod controller;
 mod entries;
 mod events;
 mod foreign;
+mod metrics;
 pub mod names;
 pub mod rules;
 mod wake;
@@ -32,3 +33,4 @@ mod written;
 
 pub use calls::Error;
 pub use controller::{Clock, Config, run};
+pub use metrics::Metrics;

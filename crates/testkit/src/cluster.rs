@@ -181,26 +181,31 @@ impl Cluster {
         }
     }
 
-    /// A further client of an embedded server, with faults of its own: those of one program under test.
-    pub fn faulty_client(&self) -> Result<(Client, Faults)> {
+    /// A client of an embedded server over a link of its own, so that faults and records concern
+    /// the part under test and not the test's own requests.
+    pub fn link(&self) -> Result<(Client, Faults)> {
         match &self.backend {
             Backend::Embedded { server, .. } => {
                 let faults = Faults::default();
-                let link = Faulty {
-                    router: server.router(),
-                    faults: faults.clone(),
-                };
-                Ok((Client::new(link, "default"), faults))
+                Ok((linked(server, &faults), faults))
             }
             Backend::Upstream(_) => bail!("only an embedded cluster has faults on demand"),
         }
     }
 
-    /// The cluster's time, which is virtual where tokio's is paused.
-    pub fn now(&self) -> Timestamp {
+    /// The time of day in this cluster: an embedded one's moves with tokio's clock.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.clock()()
+    }
+
+    /// The clock behind [`Cluster::now`], for a part under test.
+    pub fn clock(&self) -> Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> {
         match &self.backend {
-            Backend::Embedded { server, .. } => server.clock().now(),
-            Backend::Upstream(_) => Timestamp::now(),
+            Backend::Embedded { server, .. } => {
+                let clock = server.clock();
+                Arc::new(move || clock.now())
+            }
+            Backend::Upstream(_) => Arc::new(jiff::Timestamp::now),
         }
     }
 
@@ -401,17 +406,22 @@ impl Embedded {
     fn start(&self) -> Cluster {
         let server = ApiServer::builder().seed(self.seed).time(EPOCH).build();
         let faults = Faults::default();
-        let link = Faulty {
-            router: server.router(),
-            faults: faults.clone(),
-        };
-        let client = Client::new(link, "default");
+        let client = linked(&server, &faults);
         Cluster {
             kubelet: Kubelet::start(client.clone(), Arc::new(SimulatedPods::default())),
             client,
             backend: Backend::Embedded { server, faults },
         }
     }
+}
+
+/// A client of the embedded server, over a link that goes wrong as told.
+fn linked(server: &ApiServer, faults: &Faults) -> Client {
+    let link = Faulty {
+        router: server.router(),
+        faults: faults.clone(),
+    };
+    Client::new(link, "default")
 }
 
 impl IntoFuture for Embedded {

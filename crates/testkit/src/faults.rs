@@ -9,6 +9,8 @@
 //! assert_eq!(faults.pending(), 1);
 //! ```
 
+mod outage;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +25,8 @@ use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tower::{BoxError, Service};
 
+use outage::Outage;
+
 /// What goes wrong with one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
@@ -30,10 +34,10 @@ pub enum Fault {
     LoseRequest,
     /// It takes effect, but the client never learns so.
     LoseAnswer,
-    /// Nobody ever answers.
+    /// It never reaches the server, and nobody ever answers.
     Hang,
-    /// It takes effect, and nobody ever answers: what a client sees that dies at this moment.
-    HangAfter,
+    /// It takes effect, but nobody ever answers.
+    HangAnswer,
     /// The server says that somebody else was faster.
     Conflict,
     /// A watch ends without a word after so many frames.
@@ -48,6 +52,25 @@ pub enum Fault {
 #[derive(Clone, Default)]
 pub struct Faults {
     rules: Arc<Mutex<Vec<Rule>>>,
+    records: Arc<Mutex<Vec<Record>>>,
+    outage: Outage,
+}
+
+/// Requests that passed the link since somebody last took them, as `METHOD path`.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded(Arc<Mutex<Vec<String>>>);
+
+impl Recorded {
+    /// The requests since the last call.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Which requests to note, and where.
+struct Record {
+    matches: Box<Choice>,
+    recorded: Recorded,
 }
 
 struct Rule {
@@ -82,6 +105,44 @@ impl Faults {
             fault,
             matches,
         });
+    }
+
+    /// Lets every request go wrong from now on, and watches that run end. With [`Fault::Hang`] both are
+    /// silent until the link is restored, and fail then.
+    pub fn break_off(&self, fault: Fault) {
+        self.outage.set(Some(fault));
+    }
+
+    /// Ends what [`Faults::break_off`] began.
+    pub fn restore(&self) {
+        self.outage.set(None);
+    }
+
+    /// Records from now on the requests that match method and path (with its query), those that
+    /// go wrong too.
+    pub fn record(&self, matches: impl Fn(&str, &str) -> bool + Send + 'static) -> Recorded {
+        let recorded = Recorded::default();
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        records.push(Record {
+            matches: Box::new(matches),
+            recorded: recorded.clone(),
+        });
+        recorded
+    }
+
+    fn note(&self, method: &str, path: &str) {
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        for record in records
+            .iter()
+            .filter(|record| (record.matches)(method, path))
+        {
+            let mut requests = record
+                .recorded
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            requests.push(format!("{method} {path}"));
+        }
     }
 
     /// How many have not happened yet.
@@ -132,13 +193,21 @@ impl Service<Request<kube::client::Body>> for Faulty {
             .uri()
             .path_and_query()
             .map_or("", |path| path.as_str());
-        let fault = self.faults.take(request.method().as_str(), path);
+        self.faults.note(request.method().as_str(), path);
+        let once = self.faults.take(request.method().as_str(), path);
+        let outage = self.faults.outage.clone();
+        let during = outage.fault();
+        let is_watch = path.contains("watch=");
         let router = self.router.clone();
         async move {
-            match fault {
+            if during == Some(Fault::Hang) {
+                outage.restored().await;
+                return Err("injected fault: the connection was reset".into());
+            }
+            match during.or(once) {
                 Some(Fault::LoseRequest) => Err("injected fault: the request was lost".into()),
                 Some(Fault::Hang) => std::future::pending().await,
-                Some(Fault::HangAfter) => {
+                Some(Fault::HangAnswer) => {
                     answer(router, request).await?;
                     std::future::pending().await
                 }
@@ -159,6 +228,10 @@ impl Service<Request<kube::client::Body>> for Faulty {
                 }
                 None => Ok(answer(router, request).await?),
             }
+            .map(|response| match is_watch {
+                true => response.map(|body| outage.over(body)),
+                false => response,
+            })
         }
         .boxed()
     }

@@ -18,6 +18,7 @@ pub mod eventually;
 pub mod faults;
 mod kubelet;
 pub mod lab;
+pub mod objects;
 mod pki;
 pub mod process;
 pub mod run;

@@ -74,10 +74,9 @@ impl Bench {
 
     /// Starts the controller, if it was not yet or crashed; gives the faults of its link.
     pub(crate) fn start_controller(&mut self) -> Result<Faults> {
-        let (client, faults) = self.cluster.faulty_client()?;
-        let clock = self.cluster.clone();
+        let (client, faults) = self.cluster.link()?;
         let config = Config {
-            clock: Arc::new(move || clock.now()),
+            clock: self.cluster.clock(),
             ..Config::default()
         };
         self.controller.abort_all();

@@ -270,7 +270,7 @@ async fn take(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<
             down,
         } => {
             let fault = if *is_after {
-                Fault::HangAfter
+                Fault::HangAnswer
             } else {
                 Fault::Hang
             };

@@ -1,0 +1,261 @@
+//! One watch per kind, and a copy of what it shows.
+//!
+//! ```text
+//! watch ─► prune ─► store (kube's reflector) ─► what changed? ─► tell
+//! ```
+//!
+//! The reflector does not say what an event changed, which is what saves work here: a heartbeat
+//! changes nothing that anybody decides on. Whoever is told finds the change in the store.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+use kube::Resource;
+use kube::api::Api;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+use crate::queue::{Key, key};
+
+/// What one event changed.
+#[derive(Clone, Debug)]
+pub enum Change<K> {
+    /// Seen for the first time.
+    Added(Arc<K>),
+    /// Seen before and different now.
+    Changed {
+        /// The object before.
+        old: Arc<K>,
+        /// The object now.
+        new: Arc<K>,
+    },
+    /// Gone; this is how it was last.
+    Removed(Arc<K>),
+}
+
+impl<K: Resource> Change<K> {
+    fn between(old: Option<Arc<K>>, new: Option<Arc<K>>) -> Option<Self> {
+        match (old, new) {
+            (None, None) => None,
+            (None, Some(new)) => Some(Self::Added(new)),
+            (Some(old), None) => Some(Self::Removed(old)),
+            (Some(old), Some(new)) => {
+                (!is_same(&*old, &*new)).then_some(Self::Changed { old, new })
+            }
+        }
+    }
+
+    /// The object before, if there was one.
+    pub fn before(&self) -> Option<&Arc<K>> {
+        match self {
+            Self::Added(_) => None,
+            Self::Changed { old, .. } | Self::Removed(old) => Some(old),
+        }
+    }
+
+    /// The object now, if there is one.
+    pub fn after(&self) -> Option<&Arc<K>> {
+        match self {
+            Self::Added(new) | Self::Changed { new, .. } => Some(new),
+            Self::Removed(_) => None,
+        }
+    }
+
+    /// The object, as it is or as it was last.
+    pub fn object(&self) -> &Arc<K> {
+        match self {
+            Self::Added(object) | Self::Changed { new: object, .. } | Self::Removed(object) => {
+                object
+            }
+        }
+    }
+
+    /// Its key.
+    pub fn key(&self) -> Key {
+        key(&**self.object())
+    }
+}
+
+/// A watched kind: where from, how much of it, and where to.
+pub struct Watched<K>
+where
+    K: Resource + Clone + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    /// What to watch.
+    pub api: Api<K>,
+    /// Which of it.
+    pub selection: watcher::Config,
+    /// Its group, version and kind, for kinds known only at run time.
+    pub kind: K::DynamicType,
+    /// Drops what nobody reads.
+    pub prune: fn(&mut K),
+    /// Where it is kept.
+    pub writer: Writer<K>,
+}
+
+impl<K> Watched<K>
+where
+    K: Resource + 'static,
+    K: Clone + DeserializeOwned + Debug + Send + Sync,
+    K::DynamicType: Eq + Hash + Clone + Debug,
+{
+    /// Watches for ever and tells of each change once the store shows it.
+    pub async fn run(self, mut tell: impl FnMut(Change<K>)) {
+        let Self {
+            api,
+            selection,
+            kind,
+            prune,
+            mut writer,
+        } = self;
+        let store = writer.as_reader();
+        let mut events = watcher(api, selection).default_backoff().boxed();
+        loop {
+            match events.try_next().await {
+                Ok(Some(mut event)) => {
+                    pruned(&mut event, prune);
+                    let before = concerned(&store, &event, &kind);
+                    writer.apply_watcher_event(&event);
+                    let after = concerned(&store, &event, &kind);
+                    changes(before, after).for_each(&mut tell);
+                }
+                Ok(None) => return,
+                // The watcher itself waits and resumes; here it only becomes visible.
+                Err(error) => warn!(kind = %K::plural(&kind), %error, "watch interrupted"),
+            }
+        }
+    }
+}
+
+fn pruned<K>(event: &mut watcher::Event<K>, prune: fn(&mut K)) {
+    match event {
+        watcher::Event::Apply(object)
+        | watcher::Event::InitApply(object)
+        | watcher::Event::Delete(object) => prune(object),
+        watcher::Event::Init | watcher::Event::InitDone => {}
+    }
+}
+
+/// The stored objects that an event may change: one, or all when a list ends, because then the
+/// store takes the whole list at once.
+fn concerned<K>(
+    store: &Store<K>,
+    event: &watcher::Event<K>,
+    kind: &K::DynamicType,
+) -> BTreeMap<Key, Arc<K>>
+where
+    K: Resource + Clone + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    let objects = match event {
+        watcher::Event::Apply(object) | watcher::Event::Delete(object) => store
+            .get(&ObjectRef::from_obj_with(object, kind.clone()))
+            .into_iter()
+            .collect(),
+        watcher::Event::InitDone => store.state(),
+        watcher::Event::Init | watcher::Event::InitApply(_) => Vec::new(),
+    };
+    objects
+        .into_iter()
+        .map(|object| (key(&*object), object))
+        .collect()
+}
+
+fn changes<K: Resource>(
+    mut before: BTreeMap<Key, Arc<K>>,
+    after: BTreeMap<Key, Arc<K>>,
+) -> impl Iterator<Item = Change<K>> {
+    let mut changes: Vec<_> = after
+        .into_iter()
+        .filter_map(|(key, new)| Change::between(before.remove(&key), Some(new)))
+        .collect();
+    changes.extend(before.into_values().map(Change::Removed));
+    changes.into_iter()
+}
+
+/// Whether an event only showed again what was known, as a list does.
+fn is_same<K: Resource>(old: &K, new: &K) -> bool {
+    let (old, new) = (old.meta(), new.meta());
+    old.uid == new.uid
+        && old.resource_version == new.resource_version
+        && new.resource_version.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use kube::runtime::reflector;
+
+    use super::*;
+
+    fn node(name: &str, version: &str) -> Node {
+        let mut node = Node::default();
+        node.metadata.name = Some(name.into());
+        node.metadata.uid = Some(format!("uid-{name}"));
+        node.metadata.resource_version = Some(version.into());
+        node
+    }
+
+    /// Feeds events and returns `(name, before, after)` of each change.
+    fn told(events: Vec<watcher::Event<Node>>) -> Vec<(String, bool, bool)> {
+        let (store, mut writer) = reflector::store::<Node>();
+        let mut told = Vec::new();
+        for event in events {
+            let before = concerned(&store, &event, &());
+            writer.apply_watcher_event(&event);
+            let after = concerned(&store, &event, &());
+            told.extend(changes(before, after).map(|change| {
+                (
+                    change.key().1,
+                    change.before().is_some(),
+                    change.after().is_some(),
+                )
+            }));
+        }
+        told
+    }
+
+    #[test]
+    fn a_second_list_tells_what_came_changed_and_went_while_the_watch_was_away() {
+        use watcher::Event::{Init, InitApply, InitDone};
+        let told = told(vec![
+            Init,
+            InitApply(node("kept", "1")),
+            InitApply(node("changed", "2")),
+            InitApply(node("gone", "3")),
+            InitDone,
+            Init,
+            InitApply(node("kept", "1")),
+            InitApply(node("changed", "4")),
+            InitApply(node("new", "5")),
+            InitDone,
+        ]);
+        let second: Vec<_> = told[3..].to_vec();
+        assert_eq!(
+            second,
+            [
+                ("changed".into(), true, true),
+                ("new".into(), false, true),
+                ("gone".into(), true, false)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_deletion_tells_what_was_there() {
+        use watcher::Event::{Apply, Delete};
+        let told = told(vec![
+            Apply(node("a", "1")),
+            Delete(node("a", "2")),
+            Delete(node("b", "3")),
+        ]);
+        assert_eq!(told, [("a".into(), false, true), ("a".into(), true, false)]);
+    }
+}

@@ -1,0 +1,139 @@
+//! The workloads and Services that carry a grid's label, by grid.
+//!
+//! A pass over one grid must not read the children of all others: with a hundred grids of a
+//! hundred units each event would cost ten thousand looks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use edgegrid_api::names::label;
+use edgegrid_plan::Child;
+
+use crate::cache::Change;
+use crate::queue::Key;
+
+/// Children of one kind, by the grids they name.
+#[derive(Clone, Default)]
+pub struct Children(Arc<RwLock<ByGrid>>);
+
+/// Grid to its children by name.
+type ByGrid = BTreeMap<Key, BTreeMap<String, Arc<Child>>>;
+
+impl Children {
+    /// The children that name this grid as their owner or in their label.
+    pub fn of(&self, grid: &Key) -> Vec<Arc<Child>> {
+        let children = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        children
+            .get(grid)
+            .map(|children| children.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Takes a change in and returns the grids it concerns.
+    pub fn apply(&self, change: &Change<Child>) -> BTreeSet<Key> {
+        let mut children = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut concerned = BTreeSet::new();
+        if let Some(old) = change.before() {
+            for grid in grids(old) {
+                if let Some(of_grid) = children.get_mut(&grid) {
+                    of_grid.remove(name(old));
+                    if of_grid.is_empty() {
+                        children.remove(&grid);
+                    }
+                }
+                concerned.insert(grid);
+            }
+        }
+        if let Some(new) = change.after() {
+            for grid in grids(new) {
+                let of_grid = children.entry(grid.clone()).or_default();
+                of_grid.insert(name(new).to_owned(), new.clone());
+                concerned.insert(grid);
+            }
+        }
+        concerned
+    }
+}
+
+fn name(child: &Child) -> &str {
+    child.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// The grids that a child names: its controller and its label's. They differ only when somebody
+/// edited one of them; then both should look.
+fn grids(child: &Child) -> BTreeSet<Key> {
+    let metadata = &child.metadata;
+    let namespace = metadata.namespace.clone().unwrap_or_default();
+    let owner = metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true) && owner.api_version == API_VERSION)
+        .map(|owner| owner.name.clone());
+    let labelled = metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(label::GRID_SELECTOR).cloned());
+    owner
+        .into_iter()
+        .chain(labelled)
+        .map(|grid| (namespace.clone(), grid))
+        .collect()
+}
+
+const API_VERSION: &str = "superedge.io/v1";
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+    use super::*;
+
+    fn child(name: &str, labelled: Option<&str>, owner: Option<&str>) -> Arc<Child> {
+        let mut child = Child::default();
+        child.metadata.name = Some(name.into());
+        child.metadata.namespace = Some("shop".into());
+        child.metadata.labels =
+            labelled.map(|grid| BTreeMap::from([(label::GRID_SELECTOR.into(), grid.into())]));
+        child.metadata.owner_references = owner.map(|grid| {
+            vec![OwnerReference {
+                api_version: API_VERSION.into(),
+                name: grid.into(),
+                controller: Some(true),
+                ..OwnerReference::default()
+            }]
+        });
+        Arc::new(child)
+    }
+
+    fn grid(name: &str) -> Key {
+        ("shop".into(), name.into())
+    }
+
+    #[test]
+    fn a_child_whose_label_was_edited_concerns_its_owner_and_the_grid_it_names() {
+        let children = Children::default();
+        let before = child("web-a", Some("web"), Some("web"));
+        let after = child("web-a", Some("other"), Some("web"));
+        children.apply(&Change::Added(before.clone()));
+        let concerned = children.apply(&Change::Changed {
+            old: before,
+            new: after,
+        });
+        assert_eq!(concerned, BTreeSet::from([grid("other"), grid("web")]));
+        assert_eq!(children.of(&grid("other")).len(), 1);
+        assert_eq!(children.of(&grid("web")).len(), 1);
+    }
+
+    #[test]
+    fn a_child_that_is_gone_is_found_no_more() {
+        let children = Children::default();
+        let only = child("web-a", Some("web"), None);
+        children.apply(&Change::Added(only.clone()));
+        assert_eq!(
+            children.apply(&Change::Removed(only)),
+            BTreeSet::from([grid("web")])
+        );
+        assert!(children.of(&grid("web")).is_empty());
+    }
+}

@@ -1,0 +1,102 @@
+//! The loop around every controller: take an object from the queue, pass over it, come back when
+//! the pass says so or, after an error, later each time.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use edgegrid_runtime::backoff::{Backoff, Pace};
+use futures::{FutureExt, StreamExt};
+use kube::Resource;
+use kube::runtime::controller::{Action, Config, applier};
+use kube::runtime::reflector::Store;
+use tracing::{debug, warn};
+
+use crate::metrics::{Metrics, Outcome};
+use crate::queue::{Key, Queue, key};
+
+/// Passes of one controller that run at the same time.
+const CONCURRENCY: u16 = 32;
+
+/// Runs `pass` over every object that the queue asks for, until the queue is closed; passes that
+/// run then are ended in order. Never two passes over one object at a time.
+pub async fn run<K, P, F, E>(
+    name: &'static str,
+    store: Store<K>,
+    queue: Queue,
+    metrics: Metrics,
+    pass: P,
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+    P: Fn(Arc<K>) -> F,
+    F: Future<Output = Result<Option<Duration>, E>> + Send + 'static,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let backoff = Mutex::new(Backoff::<Key>::new(Pace::default()));
+    let failed = |object: Arc<K>, error: &E, _: Arc<()>| {
+        let key = key(&*object);
+        let mut backoff = backoff.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = backoff.failure(&key, jitter(&key));
+        warn!(controller = name, namespace = key.0, name = key.1, ?wait, error = %chain(error), "pass failed");
+        metrics.observe(name, Outcome::Failed);
+        Action::requeue(wait)
+    };
+    let timed = |object: Arc<K>, _: Arc<()>| {
+        let key = key(&*object);
+        let running = pass(object);
+        let (backoff, metrics) = (&backoff, &metrics);
+        async move {
+            let recheck = running.await?;
+            backoff
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .success(&key);
+            metrics.observe(
+                name,
+                recheck.map_or(Outcome::Completed, |_| Outcome::Waiting),
+            );
+            Ok(recheck.map_or_else(Action::await_change, Action::requeue))
+        }
+        .boxed()
+    };
+    let config = Config::default().concurrency(CONCURRENCY);
+    applier(
+        timed,
+        failed,
+        Arc::new(()),
+        store,
+        queue.requests::<K>().boxed(),
+        config,
+    )
+    .for_each(|finished| async move {
+        if let Err(error) = finished {
+            // Failures were told above; what is left is an object that went meanwhile.
+            debug!(controller = name, %error, "no pass");
+        }
+    })
+    .await;
+}
+
+/// Spreads the retries of objects that failed together; the same object always gets the same.
+fn jitter(key: &Key) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// An error and its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}

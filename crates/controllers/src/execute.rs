@@ -1,0 +1,106 @@
+//! Makes the steps of a plan: units side by side, the steps of one in order.
+//!
+//! A unit stops at its first failure and never stops another.
+
+use std::collections::BTreeMap;
+
+use edgegrid_plan::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
+use edgegrid_runtime::executor::{Executor, Target, WriteError};
+use futures::{StreamExt, stream};
+use kube::core::{ApiResource, GroupVersionKind};
+
+use crate::writes::Writes;
+
+/// What became of each unit's steps.
+pub type Outcomes = BTreeMap<String, Result<(), WriteError>>;
+
+/// Units of one plan that are written at the same time. Small, because the executor serves
+/// whoever asks in order: a grid of a thousand units must not stand before one of a single unit.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Makes plans true.
+#[derive(Clone)]
+pub struct Execution {
+    /// Makes the writes.
+    pub executor: Executor,
+    /// What was written last.
+    pub writes: Writes,
+}
+
+impl Execution {
+    /// Makes the steps of every unit and says how each unit fared.
+    pub async fn run(&self, plan: Plan) -> Outcomes {
+        stream::iter(plan.units)
+            .map(|(unit, steps)| async move {
+                let outcome = self.run_in_order(&steps).await;
+                (unit, outcome)
+            })
+            .buffer_unordered(SIDE_BY_SIDE)
+            .collect()
+            .await
+    }
+
+    /// Makes steps one after the other, up to the first that fails.
+    pub async fn run_in_order(&self, steps: &[Step]) -> Result<(), WriteError> {
+        for step in steps {
+            self.make(step).await?;
+        }
+        Ok(())
+    }
+
+    async fn make(&self, step: &Step) -> Result<(), WriteError> {
+        let target = target(step.id());
+        let manager = Manager::Edgegrid.name();
+        let written = match step {
+            Step::Apply(apply) => self.apply(&target, apply).await?,
+            Step::Patch {
+                resource_version,
+                operations,
+                ..
+            } => {
+                self.executor
+                    .patch_json(&target, resource_version, operations, manager)
+                    .await?
+            }
+            Step::Create { body, .. } => self.executor.create(&target, body, manager).await?,
+            Step::Delete { id, uid } => {
+                self.executor.delete(&target, uid).await?;
+                self.writes.deleted(id);
+                return Ok(());
+            }
+        };
+        self.writes
+            .wrote(step.id(), written.resource_version.as_deref());
+        Ok(())
+    }
+
+    async fn apply(
+        &self,
+        target: &Target,
+        apply: &Apply,
+    ) -> Result<kube::core::ObjectMeta, WriteError> {
+        let ours = match &apply.claim {
+            Claim::Free => None,
+            Claim::Ours { uid } => Some(uid.as_str()),
+        };
+        let manager = apply.manager.name();
+        self.executor
+            .apply(target, &apply.body, manager, ours)
+            .await
+    }
+}
+
+/// Where an object is served.
+pub fn target(id: &ObjectId) -> Target {
+    Target {
+        api: api_resource(id.kind),
+        namespace: id.namespace.clone(),
+        name: id.name.clone(),
+    }
+}
+
+/// Where a kind is served.
+pub fn api_resource(kind: Kind) -> ApiResource {
+    let (group, version, kind, plural) = kind.facts();
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+}

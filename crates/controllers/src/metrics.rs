@@ -1,0 +1,56 @@
+//! What the controllers count.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All is as wanted.
+    Completed,
+    /// Something is waited for.
+    Waiting,
+    /// An error; the pass is repeated later.
+    Failed,
+}
+
+/// Passes by controller and outcome; clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    passes: Family<PassLabels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PassLabels {
+    controller: &'static str,
+    outcome: &'static str,
+}
+
+impl Metrics {
+    /// Metrics that `registry` shows.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "passes",
+            "Passes over objects by controller and outcome",
+            metrics.passes.clone(),
+        );
+        metrics
+    }
+
+    pub(crate) fn observe(&self, controller: &'static str, outcome: Outcome) {
+        let outcome = match outcome {
+            Outcome::Completed => "completed",
+            Outcome::Waiting => "waiting",
+            Outcome::Failed => "failed",
+        };
+        self.passes
+            .get_or_create(&PassLabels {
+                controller,
+                outcome,
+            })
+            .inc();
+    }
+}

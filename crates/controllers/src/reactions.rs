@@ -1,0 +1,91 @@
+//! Who should look again when something changed.
+//!
+//! Only what can alter a plan is worth a look: the rest, heartbeats above all, ends here.
+
+use std::sync::Arc;
+
+use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
+use edgegrid_plan::{Child, Kind, ObjectId, SiteNode};
+use kube::Resource;
+
+use crate::cache::Change;
+use crate::context::Context;
+use crate::queue::{Queue, key};
+use crate::site_reactions;
+
+/// A Node came, changed or went.
+pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
+    if let Change::Changed { old, new } = change
+        && !new.differs(old)
+    {
+        return;
+    }
+    if matches!(change, Change::Removed(_)) {
+        let id = ObjectId::cluster(Kind::Node, &change.key().1);
+        context.execution.writes.gone(&id);
+    }
+    site_reactions::node(context, change);
+    let keys = context.caches.unit_keys();
+    for key in context.caches.departures.apply(change, &keys) {
+        grids_by_key(context, &key);
+    }
+}
+
+/// A DeploymentGrid came, changed or went.
+pub(crate) fn deployment_grid(context: &Context, change: &Change<DeploymentGrid>) {
+    forget_unused_keys(context);
+    context.queues.deployment_grids.push(change.key());
+}
+
+/// A StatefulSetGrid came, changed or went.
+pub(crate) fn stateful_set_grid(context: &Context, change: &Change<StatefulSetGrid>) {
+    forget_unused_keys(context);
+    context.queues.stateful_set_grids.push(change.key());
+}
+
+/// A ServiceGrid came, changed or went.
+pub(crate) fn service_grid(context: &Context, change: &Change<ServiceGrid>) {
+    context.queues.service_grids.push(change.key());
+}
+
+/// A workload or Service with a grid's label came, changed or went.
+pub(crate) fn child(context: &Context, kind: Kind, change: &Change<Child>) {
+    let (children, queue) = match kind {
+        Kind::Deployment => (
+            &context.caches.deployments,
+            &context.queues.deployment_grids,
+        ),
+        Kind::StatefulSet => (
+            &context.caches.stateful_sets,
+            &context.queues.stateful_set_grids,
+        ),
+        _ => (&context.caches.services, &context.queues.service_grids),
+    };
+    if matches!(change, Change::Removed(_)) {
+        let (namespace, name) = change.key();
+        let id = ObjectId::namespaced(kind, &namespace, &name);
+        context.execution.writes.gone(&id);
+    }
+    queue.extend(children.apply(change));
+}
+
+fn grids_by_key(context: &Context, label: &str) {
+    let caches = &context.caches;
+    let deployments = caches
+        .deployment_grids
+        .state_filter(|grid| grid.spec.grid_uniq_key.as_deref() == Some(label));
+    push_all(&context.queues.deployment_grids, &deployments);
+    let stateful_sets = caches
+        .stateful_set_grids
+        .state_filter(|grid| grid.spec.grid_uniq_key.as_deref() == Some(label));
+    push_all(&context.queues.stateful_set_grids, &stateful_sets);
+}
+
+fn forget_unused_keys(context: &Context) {
+    let caches = &context.caches;
+    caches.departures.retain(&caches.unit_keys());
+}
+
+fn push_all<K: Resource>(queue: &Queue, objects: &[Arc<K>]) {
+    queue.extend(objects.iter().map(|object| key(&**object)));
+}

@@ -1,0 +1,161 @@
+//! The watches: one per kind, whatever the number of controllers that read it.
+
+use std::fmt::Debug;
+
+use edgegrid_api::names::label;
+use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
+use edgegrid_plan::{Child, Kind, SiteNode};
+use futures::future::{BoxFuture, FutureExt, join_all};
+use kube::api::Api;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, Store, store};
+use kube::runtime::watcher;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::cache::{Change, Watched};
+use crate::children::Children;
+use crate::context::{Caches, Context};
+use crate::departures::Departures;
+use crate::execute::api_resource;
+use crate::{reactions, site_reactions};
+
+/// Where the watches write.
+pub(crate) struct Writers {
+    nodes: Writer<SiteNode>,
+    node_units: Writer<NodeUnit>,
+    node_groups: Writer<NodeGroup>,
+    deployment_grids: Writer<DeploymentGrid>,
+    stateful_set_grids: Writer<StatefulSetGrid>,
+    service_grids: Writer<ServiceGrid>,
+    children: [Writer<Child>; 3],
+}
+
+/// The stores of the children, which are read through [`Children`]; kept to know when they have synced.
+pub(crate) type ChildStores = [Store<Child>; 3];
+
+const CHILD_KINDS: [Kind; 3] = [Kind::Deployment, Kind::StatefulSet, Kind::Service];
+
+/// Empty caches and the ends that fill them.
+pub(crate) fn caches() -> (Caches, Writers, ChildStores) {
+    let (nodes, nodes_writer) = store();
+    let (node_units, node_units_writer) = store();
+    let (node_groups, node_groups_writer) = store();
+    let (deployment_grids, deployment_grids_writer) = store();
+    let (stateful_set_grids, stateful_set_grids_writer) = store();
+    let (service_grids, service_grids_writer) = store();
+    let children = CHILD_KINDS.map(|kind| Writer::<Child>::new(api_resource(kind)));
+    let child_stores = std::array::from_fn(|n| children[n].as_reader());
+    let caches = Caches {
+        nodes,
+        node_units,
+        node_groups,
+        deployment_grids,
+        stateful_set_grids,
+        service_grids,
+        deployments: Children::default(),
+        stateful_sets: Children::default(),
+        services: Children::default(),
+        departures: Departures::default(),
+    };
+    let writers = Writers {
+        nodes: nodes_writer,
+        node_units: node_units_writer,
+        node_groups: node_groups_writer,
+        deployment_grids: deployment_grids_writer,
+        stateful_set_grids: stateful_set_grids_writer,
+        service_grids: service_grids_writer,
+        children,
+    };
+    (caches, writers, child_stores)
+}
+
+/// Runs all watches, for ever.
+pub(crate) async fn run(context: &Context, writers: Writers) {
+    let client = &context.client;
+    let mut watches: Vec<BoxFuture<'_, ()>> = vec![
+        watch(client, writers.nodes, SiteNode::prune, |change| {
+            reactions::node(context, &change);
+        }),
+        // Whole: what of `setNode` is its author's shows in who holds it.
+        watch(
+            client,
+            writers.node_units,
+            |_| {},
+            |change| {
+                site_reactions::node_unit(context, &change);
+            },
+        ),
+        watch(client, writers.node_groups, unmanaged, |change| {
+            site_reactions::node_group(context, &change);
+        }),
+        watch(client, writers.deployment_grids, unmanaged, |change| {
+            reactions::deployment_grid(context, &change);
+        }),
+        watch(client, writers.stateful_set_grids, unmanaged, |change| {
+            reactions::stateful_set_grid(context, &change);
+        }),
+        watch(client, writers.service_grids, unmanaged, |change| {
+            reactions::service_grid(context, &change);
+        }),
+    ];
+    for (kind, writer) in CHILD_KINDS.into_iter().zip(writers.children) {
+        watches.push(watch_children(context, kind, writer));
+    }
+    join_all(watches).await;
+}
+
+fn watch<'a, K>(
+    client: &Client,
+    writer: Writer<K>,
+    prune: fn(&mut K),
+    tell: impl FnMut(Change<K>) + Send + 'a,
+) -> BoxFuture<'a, ()>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    Watched {
+        api: Api::all(client.clone()),
+        selection: watcher::Config::default(),
+        kind: (),
+        prune,
+        writer,
+    }
+    .run(tell)
+    .boxed()
+}
+
+fn watch_children(context: &Context, kind: Kind, writer: Writer<Child>) -> BoxFuture<'_, ()> {
+    let api_resource = api_resource(kind);
+    Watched {
+        api: Api::all_with(context.client.clone(), &api_resource),
+        selection: watcher::Config::default().labels(label::GRID_SELECTOR),
+        kind: api_resource,
+        prune: Child::prune,
+        writer,
+    }
+    .run(move |change| reactions::child(context, kind, &change))
+    .boxed()
+}
+
+/// Drops `managedFields` of all but the managers that plans look at.
+fn unmanaged<K: Resource>(object: &mut K) {
+    edgegrid_plan::observed::reduce(object.meta_mut());
+}
+
+/// Waits until every cache has shown all there is.
+pub(crate) async fn synced(
+    caches: &Caches,
+    children: &ChildStores,
+) -> Result<(), reflector::store::WriterDropped> {
+    caches.nodes.wait_until_ready().await?;
+    caches.node_units.wait_until_ready().await?;
+    caches.node_groups.wait_until_ready().await?;
+    caches.deployment_grids.wait_until_ready().await?;
+    caches.stateful_set_grids.wait_until_ready().await?;
+    caches.service_grids.wait_until_ready().await?;
+    for store in children {
+        store.wait_until_ready().await?;
+    }
+    Ok(())
+}

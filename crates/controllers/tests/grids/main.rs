@@ -1,0 +1,14 @@
+//! DeploymentGrid, StatefulSetGrid and ServiceGrid on an embedded cluster, in virtual time.
+//!
+//! The embedded server has no Deployment controller yet, so that the tests set the children's
+//! status themselves. Numbers such as A9 name the defects of SuperEdge that a test guards against.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod claims;
+mod drift;
+mod stage;
+mod walk_through;
