@@ -14,8 +14,10 @@ mod diff_api;
 mod diff_statefulset;
 mod edges;
 mod fuzz;
+mod generated;
 mod lock;
 mod process;
+mod rbac;
 mod stopwatch;
 mod tables;
 mod test;
@@ -42,6 +44,7 @@ enum Command {
     DiffStatefulset(diff_statefulset::Args),
     Upstream(upstream::Args),
     Crds(crds::Args),
+    Rbac(rbac::Args),
     Edges(edges::Args),
     Tables(tables::Args),
     Bench(bench::Args),
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::DiffStatefulset(args) => diff_statefulset::run(&args),
         Command::Upstream(args) => upstream::run(&args),
         Command::Crds(args) => crds::run(&args),
+        Command::Rbac(args) => rbac::run(&args),
         Command::Edges(args) => edges::run(&args),
         Command::Tables(args) => tables::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -3,7 +3,9 @@
 
 use clap::{Parser, Subcommand};
 
+mod controller;
 mod crds;
+mod manifests;
 mod output;
 
 /// Runs an application in every edge site of a Kubernetes cluster and keeps each site's
@@ -17,11 +19,15 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Controller(Box<controller::Args>),
     Crds(crds::Args),
+    Manifests(manifests::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
+        Command::Controller(args) => controller::run(*args),
         Command::Crds(args) => crds::run(&args),
+        Command::Manifests(args) => manifests::run(&args),
     }
 }

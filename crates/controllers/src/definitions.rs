@@ -9,10 +9,11 @@ use edgegrid_runtime::executor::{Class, WriteError};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject};
 use kube::runtime::conditions::is_crd_established;
-use kube::runtime::wait::await_condition;
+use kube::runtime::wait::{self, await_condition};
+use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::controller::chain;
 use crate::execute::{Execution, api_resource};
@@ -43,7 +44,7 @@ enum Error {
     Established {
         name: String,
         #[source]
-        source: kube::runtime::wait::Error,
+        source: wait::Error,
     },
     #[error("definition {name} as JSON")]
     Json {
@@ -51,6 +52,21 @@ enum Error {
         #[source]
         source: serde_json::Error,
     },
+}
+
+impl Error {
+    /// Whether we may not even look.
+    fn is_forbidden(&self) -> bool {
+        let Self::Established { source, .. } = self else {
+            return false;
+        };
+        let wait::Error::ProbeFailed(watching) = source;
+        matches!(
+            watching,
+            watcher::Error::InitialListFailed(kube::Error::Api(status))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.is_forbidden()
+        )
+    }
 }
 
 /// Brings all definitions to where this program needs them, however long that takes.
@@ -64,6 +80,33 @@ pub async fn ensure(client: &Client, execution: &Execution) {
             tokio::time::sleep(wait).await;
         }
     }
+}
+
+/// Waits until all definitions are served, whoever makes them. Without the right to look, it is
+/// believed: watches of what is not served wait for themselves.
+pub async fn served(client: &Client) {
+    for wanted in edgegrid_api::crds() {
+        let name = wanted.name_any();
+        let mut backoff = Backoff::new(PACE);
+        while let Err(error) = established(client, &name).await {
+            if error.is_forbidden() {
+                warn!(definition = name, error = %chain(&error), "not known whether the definition is served");
+                break;
+            }
+            let wait = backoff.failure(&(), 0);
+            debug!(definition = name, error = %chain(&error), ?wait, "definition not seen yet");
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+async fn established(client: &Client, name: &str) -> Result<(), Error> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let established = await_condition(api, name, is_crd_established()).await;
+    established.map(drop).map_err(|source| Error::Established {
+        name: name.into(),
+        source,
+    })
 }
 
 async fn ensure_one(
@@ -89,11 +132,7 @@ async fn ensure_one(
         }
         Decision::Write(step) => write(execution, &name, &step, live.is_some()).await?,
     }
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let established = await_condition(api, &name, is_crd_established()).await;
-    established
-        .map(drop)
-        .map_err(|source| Error::Established { name, source })
+    established(client, &name).await
 }
 
 /// The definition with every field that the server knows, also those that our types do not.

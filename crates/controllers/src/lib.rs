@@ -31,6 +31,7 @@ pub mod node;
 pub mod node_group;
 pub mod node_unit;
 pub mod notify;
+pub mod process;
 pub mod queue;
 pub mod rbac;
 mod reactions;
@@ -64,26 +65,32 @@ pub struct Setup {
     pub clock: Clock,
 }
 
+impl Setup {
+    fn context(self, caches: Caches) -> Context {
+        Context {
+            client: self.client,
+            config: self.config,
+            caches,
+            sites: SiteView::default(),
+            node_failures: NodeFailures::default(),
+            queues: Queues::default(),
+            execution: Execution {
+                executor: self.executor,
+                writes: Writes::default(),
+            },
+            metrics: self.metrics,
+            clock: self.clock,
+        }
+    }
+}
+
 /// Runs all controllers until `shutdown`, then lets the passes that run end. Dropping the future
 /// instead stops at once; the next start goes on from there.
 ///
 /// `ready` is called once, when every cache has synced.
 pub async fn run(setup: Setup, ready: impl FnOnce(), shutdown: impl Future<Output = ()>) {
     let (caches, writers, child_stores) = watches::caches();
-    let context = Context {
-        client: setup.client,
-        config: setup.config,
-        caches,
-        sites: SiteView::default(),
-        node_failures: NodeFailures::default(),
-        queues: Queues::default(),
-        execution: Execution {
-            executor: setup.executor,
-            writes: Writes::default(),
-        },
-        metrics: setup.metrics,
-        clock: setup.clock,
-    };
+    let context = setup.context(caches);
     let watching = Box::pin(watches::run(&context, writers));
     let controlling = Box::pin(async {
         if watches::synced(&context.caches, &child_stores)

@@ -7,8 +7,8 @@ use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSet
 use edgegrid_plan::{Child, Kind, SiteNode};
 use futures::future::{BoxFuture, FutureExt, join_all};
 use kube::api::Api;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{self, Store, store};
+use kube::runtime::reflector::store::{Writer, WriterDropped};
+use kube::runtime::reflector::{Store, store};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -143,19 +143,38 @@ fn unmanaged<K: Resource>(object: &mut K) {
     edgegrid_plan::observed::reduce(object.meta_mut());
 }
 
+/// What each cache holds, and the wait until it has shown all there is.
+pub(crate) fn syncing<'a>(
+    caches: &'a Caches,
+    children: &'a ChildStores,
+) -> Vec<(&'static str, BoxFuture<'a, Result<(), WriterDropped>>)> {
+    let [deployments, stateful_sets, services] = children;
+    vec![
+        ("Nodes", caches.nodes.wait_until_ready().boxed()),
+        ("NodeUnits", caches.node_units.wait_until_ready().boxed()),
+        ("NodeGroups", caches.node_groups.wait_until_ready().boxed()),
+        (
+            "DeploymentGrids",
+            caches.deployment_grids.wait_until_ready().boxed(),
+        ),
+        (
+            "StatefulSetGrids",
+            caches.stateful_set_grids.wait_until_ready().boxed(),
+        ),
+        (
+            "ServiceGrids",
+            caches.service_grids.wait_until_ready().boxed(),
+        ),
+        ("Deployments", deployments.wait_until_ready().boxed()),
+        ("StatefulSets", stateful_sets.wait_until_ready().boxed()),
+        ("Services", services.wait_until_ready().boxed()),
+    ]
+}
+
 /// Waits until every cache has shown all there is.
-pub(crate) async fn synced(
-    caches: &Caches,
-    children: &ChildStores,
-) -> Result<(), reflector::store::WriterDropped> {
-    caches.nodes.wait_until_ready().await?;
-    caches.node_units.wait_until_ready().await?;
-    caches.node_groups.wait_until_ready().await?;
-    caches.deployment_grids.wait_until_ready().await?;
-    caches.stateful_set_grids.wait_until_ready().await?;
-    caches.service_grids.wait_until_ready().await?;
-    for store in children {
-        store.wait_until_ready().await?;
+pub(crate) async fn synced(caches: &Caches, children: &ChildStores) -> Result<(), WriterDropped> {
+    for (_, wait) in syncing(caches, children) {
+        wait.await?;
     }
     Ok(())
 }

@@ -167,8 +167,16 @@ pub(crate) fn immutable_trouble(field: &str) -> Trouble {
     )
 }
 
+/// Fields that stay as an object was made with.
+const FIXED: [&str; 4] = [
+    "spec.selector",
+    "spec.serviceName",
+    "spec.volumeClaimTemplates",
+    "spec.podManagementPolicy",
+];
+
 /// The field that may not change. Which ones those are is known, so that no words of the server
-/// have to be read: a StatefulSet forbids changes of its `spec` as a whole.
+/// have to be read; older servers forbid changes of a StatefulSet's `spec` as a whole.
 fn immutable(causes: &[(String, String)]) -> Option<String> {
     causes
         .iter()
@@ -177,7 +185,7 @@ fn immutable(causes: &[(String, String)]) -> Option<String> {
                 "spec (for example volumeClaimTemplates, serviceName, podManagementPolicy)"
                     .to_owned(),
             ),
-            "spec.selector" => Some(field.clone()),
+            field if FIXED.contains(&field) => Some(field.to_owned()),
             _ if field.starts_with("spec.clusterIP") => Some(field.clone()),
             _ => None,
         })
@@ -214,6 +222,7 @@ mod tests {
         for refusal in [
             invalid("spec", "FieldValueForbidden"),
             invalid("spec.selector", "FieldValueInvalid"),
+            invalid("spec.volumeClaimTemplates", "FieldValueInvalid"),
             invalid("spec.clusterIPs[0]", "FieldValueInvalid"),
             Refusal::Unexpressible {
                 message: "field not declared in schema".into(),

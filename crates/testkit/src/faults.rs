@@ -228,9 +228,12 @@ impl Service<Request<kube::client::Body>> for Faulty {
                 }
                 None => Ok(answer(router, request).await?),
             }
-            .map(|response| match is_watch {
-                true => response.map(|body| outage.over(body)),
-                false => response,
+            .map(|response| {
+                if is_watch {
+                    response.map(|body| outage.over(body))
+                } else {
+                    response
+                }
             })
         }
         .boxed()

@@ -3,8 +3,9 @@
 use anyhow::Result;
 use edgegrid_upstream::{Program, all, defaults};
 
+use crate::generated::Build;
 use crate::tools::{DENY, NEXTEST, SHEAR, TYPOS, Tool};
-use crate::{crds, edges, tables, upstream};
+use crate::{crds, edges, rbac, tables, upstream};
 
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -118,7 +119,14 @@ pub(super) const STEPS: &[Step] = &[
         name: "crds",
         when: When::Fast,
         needs: &[],
-        run: Run::Own(|| crds::check(crds::Build::WithTests)),
+        run: Run::Own(|| crds::CRDS.check(Build::WithTests)),
+        environment: &[],
+    },
+    Step {
+        name: "rbac",
+        when: When::Fast,
+        needs: &[],
+        run: Run::Own(|| rbac::RBAC.check(Build::WithTests)),
         environment: &[],
     },
     Step {

@@ -8,7 +8,13 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod canary;
 mod claims;
+mod departures;
 mod drift;
+mod refusals;
+mod rollouts;
+mod services;
 mod stage;
+mod takeovers;
 mod walk_through;

@@ -291,9 +291,9 @@ async fn nodes_labelled_by_hand_make_units() -> Result<()> {
         .await?;
     assert_eq!(none["reason"], "NoUnits");
     for number in 0..3 {
-        let node = format!("node{number}");
+        let name = format!("node{number}");
         stage
-            .label_node(&node, "zone", Some(&format!("zone-{number}")))
+            .label_node(&name, "zone", Some(&format!("zone-{number}")))
             .await?;
     }
     stage
