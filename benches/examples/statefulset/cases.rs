@@ -41,10 +41,16 @@ pub(crate) struct Measured {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { sets, replicas, management, is_rollout } = self;
-        match is_rollout {
-            true => write!(f, "rolling update of {replicas} pods, {management}"),
-            false => write!(f, "{sets} × {replicas} pods, {management}"),
+        let Case {
+            sets,
+            replicas,
+            management,
+            is_rollout,
+        } = self;
+        if *is_rollout {
+            write!(f, "rolling update of {replicas} pods, {management}")
+        } else {
+            write!(f, "{sets} × {replicas} pods, {management}")
         }
     }
 }
@@ -65,25 +71,38 @@ pub(crate) fn all(is_quick: bool) -> Vec<Case> {
 }
 
 /// Does the work, and clears up after it.
-pub(crate) async fn measure(cluster: &Cluster, contender: &Contender, case: &Case) -> Result<Measured> {
+pub(crate) async fn measure(
+    cluster: &Cluster,
+    contender: &Contender,
+    case: &Case,
+) -> Result<Measured> {
     let client = cluster.client();
     let sets: Api<StatefulSet> = Api::namespaced(client.clone(), "default");
     if case.is_rollout {
         create(&sets, case).await?;
         ready(&sets, case, 1).await?;
     }
-    let (usage, calls, began) = (contender.usage()?, Calls::until_now(&client).await?, Instant::now());
+    let (usage, calls, began) = (
+        contender.usage()?,
+        Calls::until_now(&client).await?,
+        Instant::now(),
+    );
     if case.is_rollout {
         let container = json!({ "name": "main", "image": "i:2" });
         let patch = json!({ "spec": { "template": { "spec": { "containers": [container] } } } });
-        sets.patch("set-0", &PatchParams::default(), &Patch::Strategic(patch)).await?;
+        sets.patch("set-0", &PatchParams::default(), &Patch::Strategic(patch))
+            .await?;
         ready(&sets, case, 2).await?;
     } else {
         create(&sets, case).await?;
         ready(&sets, case, 1).await?;
     }
     let time = began.elapsed();
-    let gone = if case.is_rollout { case.replicas as u64 } else { 0 };
+    let gone = if case.is_rollout {
+        case.replicas as u64
+    } else {
+        0
+    };
     let calls = Calls::until_now(&client).await?.since(&calls, gone);
     let after = contender.usage()?;
     clear(cluster, &sets).await?;
@@ -131,7 +150,11 @@ async fn ready(sets: &Api<StatefulSet>, case: &Case, generation: i64) -> Result<
         let all = sets.list(&ListParams::default()).await?.items;
         let is_ready = |set: &&StatefulSet| {
             set.status.as_ref().is_some_and(|status| {
-                let counts = [status.ready_replicas, status.updated_replicas, status.current_replicas];
+                let counts = [
+                    status.ready_replicas,
+                    status.updated_replicas,
+                    status.current_replicas,
+                ];
                 status.observed_generation == Some(generation)
                     && counts == [Some(wanted); 3]
                     && status.current_revision == status.update_revision
@@ -146,16 +169,22 @@ async fn ready(sets: &Api<StatefulSet>, case: &Case, generation: i64) -> Result<
 
 async fn clear(cluster: &Cluster, sets: &Api<StatefulSet>) -> Result<()> {
     let background = DeleteParams::background();
-    sets.delete_collection(&background, &ListParams::default()).await?;
+    sets.delete_collection(&background, &ListParams::default())
+        .await?;
     let pods: Api<Pod> = Api::namespaced(cluster.client(), "default");
     let metadata: Api<PartialObjectMeta<Pod>> = Api::namespaced(cluster.client(), "default");
-    pods.delete_collection(&background, &ListParams::default()).await?;
+    pods.delete_collection(&background, &ListParams::default())
+        .await?;
     let patience = Patience {
         limit: Duration::from_mins(5),
         pause: Duration::from_millis(500),
     };
     eventually_within(patience, "everything is gone", async || {
-        let left = metadata.list_metadata(&ListParams::default()).await?.items.len();
+        let left = metadata
+            .list_metadata(&ListParams::default())
+            .await?
+            .items
+            .len();
         ensure!(left == 0, "{left} pods left");
         Ok(())
     })

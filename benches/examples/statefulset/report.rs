@@ -10,7 +10,13 @@ use crate::cases::Measured;
 const MIB: f64 = 1024.0 * 1024.0;
 
 pub(crate) fn tables(theirs: &[Measured], ours: &[Measured]) -> String {
-    let head = ["work", "figure", "kube-controller-manager", "edgegrid", "ratio"];
+    let head = [
+        "work",
+        "figure",
+        "kube-controller-manager",
+        "edgegrid",
+        "ratio",
+    ];
     let mut rows = vec![head.map(str::to_owned)];
     for (theirs, ours) in theirs.iter().zip(ours) {
         rows.extend(figures(theirs, ours));
@@ -22,7 +28,12 @@ pub(crate) fn tables(theirs: &[Measured], ours: &[Measured]) -> String {
         table(&rows)
     );
     for (theirs, ours) in theirs.iter().zip(ours) {
-        text += &format!("- {}: theirs {}; ours {}\n", theirs.name, theirs.calls.words(), ours.calls.words());
+        text += &format!(
+            "- {}: theirs {}; ours {}\n",
+            theirs.name,
+            theirs.calls.words(),
+            ours.calls.words()
+        );
     }
     text
 }
@@ -41,10 +52,34 @@ fn figures(theirs: &Measured, ours: &Measured) -> Vec<[String; 5]> {
     let mib = |bytes: u64| bytes as f64 / MIB;
     let seconds = Duration::as_secs_f64;
     vec![
-        row(&theirs.name, "time", seconds(&theirs.time), seconds(&ours.time), " s"),
-        row("", "calls", theirs.calls.total() as f64, ours.calls.total() as f64, ""),
+        row(
+            &theirs.name,
+            "time",
+            seconds(&theirs.time),
+            seconds(&ours.time),
+            " s",
+        ),
+        row(
+            "",
+            "calls",
+            theirs.calls.total() as f64,
+            ours.calls.total() as f64,
+            "",
+        ),
         row("", "CPU", seconds(&theirs.cpu), seconds(&ours.cpu), " s"),
-        row("", "resident after", mib(theirs.resident), mib(ours.resident), " MiB"),
-        row("", "resident peak", mib(theirs.peak), mib(ours.peak), " MiB"),
+        row(
+            "",
+            "resident after",
+            mib(theirs.resident),
+            mib(ours.resident),
+            " MiB",
+        ),
+        row(
+            "",
+            "resident peak",
+            mib(theirs.peak),
+            mib(ours.peak),
+            " MiB",
+        ),
     ]
 }

@@ -267,3 +267,96 @@ fn bin<T: Entry>(object: &T) -> (String, Option<String>) {
         object.owner().map(str::to_owned),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    struct Thing {
+        name: &'static str,
+        owner: Option<&'static str>,
+        version: u64,
+    }
+
+    impl Entry for Thing {
+        fn namespace(&self) -> &'static str {
+            "ns"
+        }
+
+        fn name(&self) -> &str {
+            self.name
+        }
+
+        fn owner(&self) -> Option<&str> {
+            self.owner
+        }
+
+        fn version(&self) -> u64 {
+            self.version
+        }
+    }
+
+    fn thing(name: &'static str, owner: Option<&'static str>, version: u64) -> Thing {
+        Thing {
+            name,
+            owner,
+            version,
+        }
+    }
+
+    fn names(found: Vec<Arc<Thing>>) -> Vec<&'static str> {
+        found.iter().map(|thing| thing.name).collect()
+    }
+
+    #[test]
+    fn objects_are_found_by_owner_also_after_they_changed_hands() {
+        let cache = Cache::default();
+        cache.take(Event::Apply(thing("a", Some("x"), 1)));
+        cache.take(Event::Apply(thing("b", None, 2)));
+        cache.take(Event::Apply(thing("c", Some("y"), 3)));
+        assert_eq!(names(cache.owned_or_orphaned("ns", "x")), ["a", "b"]);
+        cache.take(Event::Apply(thing("a", Some("y"), 4)));
+        assert_eq!(names(cache.owned_or_orphaned("ns", "x")), ["b"]);
+        cache.take(Event::Delete(thing("c", Some("y"), 5)));
+        assert_eq!(names(cache.owned_or_orphaned("ns", "y")), ["a", "b"]);
+        assert_eq!(names(cache.with_prefix("ns", "b")), ["b"]);
+        assert!(cache.of_namespace("other").is_empty());
+    }
+
+    #[test]
+    fn a_write_is_seen_when_its_event_comes_or_a_list_that_began_after_it() {
+        let cache = Cache::default();
+        let has_seen = |version| cache.has_seen(version).now_or_never().is_some();
+        cache.note_written(7);
+        assert!(!has_seen(7));
+        cache.take(Event::Apply(thing("a", None, 7)));
+        assert!(has_seen(7));
+
+        // Deleted before the next list: no event will ever tell of revision 9.
+        cache.take(Event::Init);
+        cache.note_written(9);
+        cache.take(Event::InitDone);
+        assert!(!has_seen(9), "the list began before");
+        cache.take(Event::Init);
+        cache.take(Event::InitDone);
+        assert!(has_seen(9));
+    }
+
+    #[test]
+    fn a_list_removes_what_it_does_not_have_and_says_so() {
+        let cache = Cache::default();
+        assert!(cache.ready().now_or_never().is_none());
+        cache.take(Event::Apply(thing("a", None, 1)));
+        cache.take(Event::Init);
+        assert!(cache.take(Event::InitApply(thing("b", None, 2))).is_empty());
+        assert!(cache.get("ns", "a").is_some(), "until the list is whole");
+        let changes = cache.take(Event::InitDone);
+        assert_eq!(changes.len(), 2);
+        assert!(changes[0].after.is_none());
+        assert_eq!(names(cache.of_namespace("ns")), ["b"]);
+        assert!(cache.ready().now_or_never().is_some());
+    }
+}

@@ -88,18 +88,7 @@ pub async fn run(
     let kind = entries::sets();
     let writer = Writer::new(kind.clone());
     let store = writer.as_reader();
-    let context = Arc::new(Context {
-        client: client.clone(),
-        caches: Caches::default(),
-        writes: Writes::default(),
-        foreigners: Foreigners::default(),
-        events,
-        wake: Arc::default(),
-        awaited: Mutex::default(),
-        failures: Mutex::new(Backoff::new(PACE)),
-        verdicts: Mutex::default(),
-        config: config.clone(),
-    });
+    let context = Arc::new(Context::new(&client, &config, events));
     let mut watching = JoinSet::new();
     watching.spawn(tell_ready(context.clone()));
     watches::start(&mut watching, &context, writer);
@@ -176,6 +165,21 @@ fn error_policy(object: Arc<DynamicObject>, error: &Error, context: Arc<Context>
 }
 
 impl Context {
+    fn new(client: &Client, config: &Config, events: Events) -> Self {
+        Self {
+            client: client.clone(),
+            caches: Caches::default(),
+            writes: Writes::default(),
+            foreigners: Foreigners::default(),
+            events,
+            wake: Arc::default(),
+            awaited: Mutex::default(),
+            failures: Mutex::new(Backoff::new(PACE)),
+            verdicts: Mutex::default(),
+            config: config.clone(),
+        }
+    }
+
     /// One look at a set.
     async fn pass(&self, name: &SetName) -> Result<Action, Error> {
         self.caches.ready().await;

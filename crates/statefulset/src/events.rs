@@ -158,9 +158,10 @@ impl Correlator {
         let posting = Posting {
             name: told.0.clone(),
             count: told.1,
-            message: match is_alone {
-                true => notice.message.clone(),
-                false => format!("(combined from similar events): {}", notice.message),
+            message: if is_alone {
+                notice.message.clone()
+            } else {
+                format!("(combined from similar events): {}", notice.message)
             },
         };
         self.has_token(&set.uid, now).then_some(posting)
@@ -204,4 +205,68 @@ fn event(set: &Set, notice: &Notice, posting: &Posting, now: Timestamp) -> Value
 /// Whole seconds, as Kubernetes' times are.
 fn stamp(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::DynamicObject;
+
+    use super::*;
+
+    fn set() -> Set {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "metadata": { "name": "web", "namespace": "ns", "uid": "u" },
+            "spec": { "selector": { "matchLabels": { "a": "b" } } },
+        }))
+        .unwrap();
+        Set::parse(&object).unwrap()
+    }
+
+    fn notice(message: &str) -> Notice {
+        Notice {
+            is_warning: false,
+            reason: "SuccessfulCreate".into(),
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn the_same_event_is_counted_instead_of_told_again() {
+        let (mut correlator, set) = (Correlator::default(), set());
+        let now = Timestamp::UNIX_EPOCH;
+        let first = correlator.admit(&set, &notice("a"), now).unwrap();
+        let second = correlator.admit(&set, &notice("a"), now).unwrap();
+        assert_eq!((first.count, second.count), (1, 2));
+        assert_eq!(first.name, second.name);
+        let other = correlator.admit(&set, &notice("b"), now).unwrap();
+        assert_ne!(other.name, first.name);
+    }
+
+    #[test]
+    fn many_similar_events_become_one_that_counts_and_time_forgets() {
+        let (mut correlator, set) = (Correlator::default(), set());
+        let mut now = Timestamp::UNIX_EPOCH;
+        for number in 0..9 {
+            let told = correlator.admit(&set, &notice(&number.to_string()), now);
+            assert_eq!(told.unwrap().message, number.to_string());
+        }
+        let tenth = correlator.admit(&set, &notice("9"), now).unwrap();
+        let next = correlator.admit(&set, &notice("10"), now).unwrap();
+        assert_eq!(tenth.message, "(combined from similar events): 9");
+        assert_eq!((tenth.count, next.count), (1, 2));
+        now += SignedDuration::from_mins(11);
+        let later = correlator.admit(&set, &notice("11"), now).unwrap();
+        assert_eq!(later.message, "11");
+    }
+
+    #[test]
+    fn a_set_has_twenty_five_events_at_once_and_then_one_in_five_minutes() {
+        let (mut correlator, set) = (Correlator::default(), set());
+        let mut now = Timestamp::UNIX_EPOCH;
+        let told = (0..40).filter(|_| correlator.admit(&set, &notice("a"), now).is_some());
+        assert_eq!(told.count(), 25);
+        now += SignedDuration::from_mins(5);
+        assert!(correlator.admit(&set, &notice("a"), now).is_some());
+        assert!(correlator.admit(&set, &notice("a"), now).is_none());
+    }
 }

@@ -111,3 +111,66 @@ fn writes(entry: &ManagedFieldsEntry, path: &[&str], fields: &[&str]) -> bool {
     }
     at.is_some_and(|value| fields.iter().any(|field| value.get(field).is_some()))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn metadata(entries: &[(&str, &str, Value)]) -> ObjectMeta {
+        let entry = |(manager, time, fields): &(&str, &str, Value)| {
+            let subresource = fields.get("f:status").map(|_| "status");
+            json!({
+                "manager": manager, "operation": "Update", "apiVersion": "v1", "time": time,
+                "fieldsType": "FieldsV1", "fieldsV1": fields, "subresource": subresource,
+            })
+        };
+        let entries: Vec<Value> = entries.iter().map(entry).collect();
+        serde_json::from_value(json!({ "uid": "set", "managedFields": entries })).unwrap()
+    }
+
+    fn counters() -> Value {
+        json!({ "f:status": { "f:replicas": {} } })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_predecessor_left_is_no_sign_but_its_next_write_is() {
+        let foreigners = Foreigners::default();
+        let theirs = "kube-controller-manager";
+        foreigners.look_at_set(&metadata(&[(theirs, "2026-01-01T00:00:00Z", counters())]));
+        assert_eq!(foreigners.within("set", MINUTE), None);
+        let ours = (FIELD_MANAGER, "2026-01-01T00:00:05Z", counters());
+        let left = (theirs, "2026-01-01T00:00:00Z", counters());
+        foreigners.look_at_set(&metadata(&[left, ours.clone()]));
+        assert_eq!(foreigners.within("set", MINUTE), None);
+        let again = (theirs, "2026-01-01T00:00:06Z", counters());
+        foreigners.look_at_set(&metadata(&[again, ours]));
+        assert_eq!(foreigners.within("set", MINUTE).as_deref(), Some(theirs));
+        tokio::time::advance(MINUTE).await;
+        assert_eq!(foreigners.within("set", MINUTE), None, "it has stopped");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_condition_of_somebody_else_is_no_sign() {
+        let foreigners = Foreigners::default();
+        foreigners.look_at_set(&metadata(&[]));
+        let condition = json!({ "f:status": { "f:conditions": {} } });
+        foreigners.look_at_set(&metadata(&[("kubectl", "2026-01-01T00:00:00Z", condition)]));
+        assert_eq!(foreigners.within("set", MINUTE), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_made_by_another_manager_is_a_sign_and_one_of_ours_is_not() {
+        let foreigners = Foreigners::default();
+        foreigners.look_at_set(&metadata(&[]));
+        let made = json!({ "f:metadata": { "f:generateName": {} } });
+        let by = |manager| metadata(&[(manager, "2026-01-01T00:00:00Z", made.clone())]);
+        foreigners.look_at_new_pod("set", &by(FIELD_MANAGER));
+        assert_eq!(foreigners.within("set", MINUTE), None);
+        foreigners.look_at_new_pod("set", &by("other"));
+        assert_eq!(foreigners.within("set", MINUTE).as_deref(), Some("other"));
+    }
+}

@@ -37,9 +37,21 @@ impl Metrics {
     /// Shows them in `registry`.
     pub fn register(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix("statefulset");
-        ours.register("passes", "Passes over a set, by outcome", self.passes.clone());
-        ours.register("pass_seconds", "How long a pass takes", self.seconds.clone());
-        ours.register("stood_back", "Passes left to another controller", self.foreign.clone());
+        ours.register(
+            "passes",
+            "Passes over a set, by outcome",
+            self.passes.clone(),
+        );
+        ours.register(
+            "pass_seconds",
+            "How long a pass takes",
+            self.seconds.clone(),
+        );
+        ours.register(
+            "stood_back",
+            "Passes left to another controller",
+            self.foreign.clone(),
+        );
     }
 
     pub(crate) fn observe(&self, error: Option<&Error>, took: Duration) {

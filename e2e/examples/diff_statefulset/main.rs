@@ -45,7 +45,9 @@ struct Args {
 async fn main() -> Result<()> {
     let args = Args::parse();
     let numbers = args.only.map_or(0..args.scenarios, |only| only..only + 1);
-    let scenarios: Vec<Scenario> = numbers.map(|number| Scenario::draw(args.seed, number)).collect();
+    let scenarios: Vec<Scenario> = numbers
+        .map(|number| Scenario::draw(args.seed, number))
+        .collect();
     println!("{} scenarios of seed {}", scenarios.len(), args.seed);
     let theirs = {
         let side = Side::theirs().await?;
@@ -62,7 +64,10 @@ async fn main() -> Result<()> {
         pictures += theirs.len();
         different += usize::from(!is_same(scenario, theirs, ours));
     }
-    println!("{} scenarios, {pictures} pictures compared, {different} scenarios differ", scenarios.len());
+    println!(
+        "{} scenarios, {pictures} pictures compared, {different} scenarios differ",
+        scenarios.len()
+    );
     if different > 0 {
         bail!("{different} scenarios differ");
     }
@@ -70,7 +75,9 @@ async fn main() -> Result<()> {
 }
 
 async fn live_all(side: &Side, scenarios: &[Scenario], together: usize) -> Result<Vec<Course>> {
-    let courses = stream::iter(scenarios).map(|scenario| side.live(scenario)).buffered(together);
+    let courses = stream::iter(scenarios)
+        .map(|scenario| side.live(scenario))
+        .buffered(together);
     let courses: Vec<Result<Course>> = courses.collect().await;
     courses.into_iter().collect()
 }
@@ -82,7 +89,10 @@ fn is_same(scenario: &Scenario, theirs: &Course, ours: &Course) -> bool {
         if found.is_empty() {
             continue;
         }
-        println!("\n{} differs after step {index} of {:#?}\n{}", scenario.name, scenario.steps, scenario.set["spec"]);
+        println!(
+            "\n{} differs after step {index} of {:#?}\n{}",
+            scenario.name, scenario.steps, scenario.set["spec"]
+        );
         for difference in found {
             println!("  {difference}");
         }

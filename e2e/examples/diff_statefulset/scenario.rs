@@ -78,7 +78,10 @@ fn set(rng: &mut Rng) -> Value {
 fn optional(rng: &mut Rng, spec: &mut Map<String, Value>) {
     if rng.chance(50) {
         spec.insert("volumeClaimTemplates".into(), claims());
-        spec.insert("persistentVolumeClaimRetentionPolicy".into(), retention(rng));
+        spec.insert(
+            "persistentVolumeClaimRetentionPolicy".into(),
+            retention(rng),
+        );
     }
     if rng.chance(30) {
         spec.insert("ordinals".into(), json!({ "start": rng.below(4) }));
@@ -90,7 +93,9 @@ fn optional(rng: &mut Rng, spec: &mut Map<String, Value>) {
         0 => json!({ "type": "OnDelete" }),
         1 => json!({ "type": "RollingUpdate" }),
         2 => json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": rng.below(4) } }),
-        3 => json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": rng.pick(&[json!(2), json!("50%"), json!("100%")]) } }),
+        3 => {
+            json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": rng.pick(&[json!(2), json!("50%"), json!("100%")]) } })
+        }
         _ => return,
     };
     spec.insert("updateStrategy".into(), strategy);
@@ -127,9 +132,15 @@ fn step(rng: &mut Rng) -> Step {
             both["replicas"] = rng.below(6).into();
             Step::Spec(both)
         }
-        9 => Step::Spec(json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": rng.below(5) } } })),
-        10 => Step::Spec(json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1 + rng.below(3) } } })),
-        11 => Step::Spec(json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } })),
+        9 => Step::Spec(
+            json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": rng.below(5) } } }),
+        ),
+        10 => Step::Spec(
+            json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1 + rng.below(3) } } }),
+        ),
+        11 => {
+            Step::Spec(json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } }))
+        }
         12 => Step::Spec(json!({ "ordinals": { "start": rng.below(4) } })),
         13 => Step::Spec(json!({ "persistentVolumeClaimRetentionPolicy": retention(rng) })),
         14 => Step::Spec(json!({ "revisionHistoryLimit": rng.below(3) })),

@@ -48,10 +48,16 @@ impl Side {
 
     /// Ours in the place of its StatefulSet controller.
     pub(crate) async fn ours() -> Result<Side> {
-        let cluster = Cluster::upstream().with_controllers_but(["statefulset-controller"]).await?;
+        let cluster = Cluster::upstream()
+            .with_controllers_but(["statefulset-controller"])
+            .await?;
         cluster.add_nodes([node("n1")]).await?;
         let mut ours = JoinSet::new();
-        ours.spawn(run(cluster.client(), Config::default(), std::future::pending()));
+        ours.spawn(run(
+            cluster.client(),
+            Config::default(),
+            std::future::pending(),
+        ));
         Ok(Side {
             cluster,
             _ours: ours,
@@ -69,12 +75,16 @@ impl Side {
             ..Namespace::default()
         };
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        namespaces.create(&PostParams::default(), &namespace).await?;
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await?;
         let life = Life::begin(&self.cluster, &scenario.name);
         life.create(scenario).await?;
         let mut course = vec![life.settled().await?];
         for step in &scenario.steps {
-            life.take(scenario, step).await.with_context(|| format!("{step:?}"))?;
+            life.take(scenario, step)
+                .await
+                .with_context(|| format!("{step:?}"))?;
             course.push(life.settled().await?);
         }
         life.end().await?;
@@ -99,10 +109,27 @@ impl<'a> Life<'a> {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let mut watches = JoinSet::new();
         let (client, written) = (cluster.client(), log.clone());
-        let note = move |event: &Event<Pod>| note(event, &mut written.lock().expect("no panic while locked"));
-        observe(&mut watches, (client.clone(), namespace), bell.clone(), note);
-        observe::<StatefulSet>(&mut watches, (client.clone(), namespace), bell.clone(), |_| {});
-        observe::<PersistentVolumeClaim>(&mut watches, (client.clone(), namespace), bell.clone(), |_| {});
+        let note = move |event: &Event<Pod>| {
+            note(event, &mut written.lock().expect("no panic while locked"))
+        };
+        observe(
+            &mut watches,
+            (client.clone(), namespace),
+            bell.clone(),
+            note,
+        );
+        observe::<StatefulSet>(
+            &mut watches,
+            (client.clone(), namespace),
+            bell.clone(),
+            |_| {},
+        );
+        observe::<PersistentVolumeClaim>(
+            &mut watches,
+            (client.clone(), namespace),
+            bell.clone(),
+            |_| {},
+        );
         observe::<ControllerRevision>(&mut watches, (client, namespace), bell, |_| {});
         Self {
             cluster,
@@ -137,8 +164,13 @@ impl<'a> Life<'a> {
                 sets.patch(SET, &params, &patch).await?;
             }
             Step::Hold(ordinal) => {
-                self.held.lock().expect("no panic while locked").push(name(ordinal));
-                self.cluster.set_ready(self.namespace, &name(ordinal), false).await?;
+                self.held
+                    .lock()
+                    .expect("no panic while locked")
+                    .push(name(ordinal));
+                self.cluster
+                    .set_ready(self.namespace, &name(ordinal), false)
+                    .await?;
             }
             Step::Free => {
                 let held = std::mem::take(&mut *self.held.lock().expect("no panic while locked"));
@@ -148,10 +180,18 @@ impl<'a> Life<'a> {
             }
             Step::End(ordinal, phase) => {
                 let patch = Patch::Strategic(json!({ "status": { "phase": phase } }));
-                gone_is_fine(pods.patch_status(&name(ordinal), &params, &patch).await.map(drop))?;
+                gone_is_fine(
+                    pods.patch_status(&name(ordinal), &params, &patch)
+                        .await
+                        .map(drop),
+                )?;
             }
             Step::Delete(ordinal) => {
-                gone_is_fine(pods.delete(&name(ordinal), &DeleteParams::default()).await.map(drop))?;
+                gone_is_fine(
+                    pods.delete(&name(ordinal), &DeleteParams::default())
+                        .await
+                        .map(drop),
+                )?;
             }
             Step::Relabel(ordinal, app) => {
                 let patch = Patch::Merge(json!({ "metadata": { "labels": { "app": app } } }));
@@ -213,7 +253,11 @@ fn observe<K>(
         + serde::de::DeserializeOwned
         + 'static,
 {
-    let events = watch(Api::<K>::namespaced(client, namespace), watcher::Config::default()).default_backoff();
+    let events = watch(
+        Api::<K>::namespaced(client, namespace),
+        watcher::Config::default(),
+    )
+    .default_backoff();
     tasks.spawn(events.for_each(move |event| {
         if let Ok(event) = event {
             note(&event);
@@ -228,10 +272,18 @@ fn note(event: &Event<Pod>, log: &mut Vec<String>) {
     match event {
         Event::Apply(pod) | Event::InitApply(pod) => {
             let uid = pod.uid().unwrap_or_default();
-            let mark = if pod.metadata.deletion_timestamp.is_some() { '-' } else { '+' };
+            let mark = if pod.metadata.deletion_timestamp.is_some() {
+                '-'
+            } else {
+                '+'
+            };
             log.push(format!("{mark}{} {uid}", pod.name_any()));
         }
-        Event::Delete(pod) => log.push(format!("-{} {}", pod.name_any(), pod.uid().unwrap_or_default())),
+        Event::Delete(pod) => log.push(format!(
+            "-{} {}",
+            pod.name_any(),
+            pod.uid().unwrap_or_default()
+        )),
         Event::Init | Event::InitDone => {}
     }
 }

@@ -207,9 +207,10 @@ impl Pass<'_> {
         if is_right && pod.phase == Phase::Pending {
             return self.mend_claims(pod, ordinal, plan);
         }
-        let missing = match pod.phase == Phase::Pending || !has_storage {
-            true => Missing::Create,
-            false => Missing::Ignore,
+        let missing = if pod.phase == Phase::Pending || !has_storage {
+            Missing::Create
+        } else {
+            Missing::Ignore
         };
         let claims = self.claims(holder(pod, ordinal), missing, plan);
         let patch = (!is_right).then(|| self.mend(pod, ordinal, has_storage));

@@ -47,9 +47,11 @@ pub(super) fn owners(set: &Set, holder: Holder<'_>, claim: &Claim) -> Owners {
     }
     let ours = |owner: &OwnerReference| owner.uid == set.uid || owner.uid == holder.uid;
     if has_foreign_controller(set, holder, claim) {
-        return match claim.owners.iter().any(ours) {
-            true => Owners::Wrong(without_ours(set, holder, claim)),
-            false => Owners::Fine,
+        let is_ours_too = claim.owners.iter().any(ours);
+        return if is_ours_too {
+            Owners::Wrong(without_ours(set, holder, claim))
+        } else {
+            Owners::Fine
         };
     }
     let wanted = wanted(set, holder);

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
+mod lives;
 mod monitor;
+mod nodes;
 mod scenarios;
 mod thread;
+mod trouble;

@@ -98,7 +98,9 @@ impl Monitor {
     }
 
     pub(crate) fn set_told(&mut self, event: Event<StatefulSet>, now: Timestamp) {
-        if let Event::Apply(set) | Event::InitApply(set) = event {
+        if let Event::Apply(set) | Event::InitApply(set) = event
+            && set.name_any() == SET
+        {
             let wish = wish(&set);
             let same = self.set.as_ref().is_some_and(|old| {
                 (

@@ -12,115 +12,16 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
-use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::bench::{Bench, NS, SET, running, web, web_with_claims};
+use crate::bench::{Bench, NS, SET, web, web_with_claims};
+use crate::lives::{Life, Step, Trouble, life};
+use crate::nodes::running;
 
 /// How long the normal run takes.
 const NORMAL_RUN: Duration = Duration::from_secs(30);
-
-/// The life of one set.
-#[derive(Debug, Clone)]
-struct Life {
-    is_parallel: bool,
-    has_claims: bool,
-    history_limit: i64,
-    steps: Vec<(Step, u64)>,
-}
-
-/// Something that happens, after so many milliseconds.
-#[derive(Debug, Clone)]
-enum Step {
-    Scale(i64),
-    Image(u8),
-    Partition(i64),
-    MaxUnavailable(i64),
-    MinReady(i64),
-    Start(i64),
-    OnDelete(bool),
-    Retention(bool, bool),
-    Hold(i64),
-    Stall(i64),
-    Free,
-    Unready(i64),
-    Ready(i64),
-    Fail(i64, bool),
-    Delete(i64),
-    Stray(i64),
-    Return,
-    Write(Trouble, usize),
-    Watch(u8),
-    Crash {
-        nth: usize,
-        is_after: bool,
-        down: u64,
-    },
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Trouble {
-    LoseRequest,
-    LoseAnswer,
-    Conflict,
-    Hang,
-}
-
-fn life() -> impl Strategy<Value = Life> {
-    let step = (
-        step(),
-        prop_oneof![3 => 1_u64..50, 3 => 50_u64..3000, 1 => 3000_u64..60_000],
-    );
-    let steps = prop::collection::vec(step, 1..40);
-    (any::<bool>(), any::<bool>(), 0_i64..4, steps).prop_map(
-        |(is_parallel, has_claims, history_limit, steps)| Life {
-            is_parallel,
-            has_claims,
-            history_limit,
-            steps,
-        },
-    )
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let user = prop_oneof![
-        4 => (0_i64..6).prop_map(Step::Scale),
-        4 => (0_u8..4).prop_map(Step::Image),
-        1 => (0_i64..5).prop_map(Step::Partition),
-        1 => (1_i64..4).prop_map(Step::MaxUnavailable),
-        1 => prop_oneof![Just(0_i64), Just(7)].prop_map(Step::MinReady),
-        1 => (0_i64..3).prop_map(Step::Start),
-        1 => any::<bool>().prop_map(Step::OnDelete),
-        1 => (any::<bool>(), any::<bool>()).prop_map(|(a, b)| Step::Retention(a, b)),
-    ];
-    let ordinal = 0_i64..7;
-    let pods = prop_oneof![
-        1 => ordinal.clone().prop_map(Step::Hold),
-        1 => ordinal.clone().prop_map(Step::Stall),
-        1 => Just(Step::Free),
-        2 => ordinal.clone().prop_map(Step::Unready),
-        1 => ordinal.clone().prop_map(Step::Ready),
-        2 => (ordinal.clone(), any::<bool>()).prop_map(|(n, is_failed)| Step::Fail(n, is_failed)),
-        2 => ordinal.clone().prop_map(Step::Delete),
-        1 => ordinal.prop_map(Step::Stray),
-        1 => Just(Step::Return),
-    ];
-    let trouble = prop_oneof![
-        Just(Trouble::LoseRequest),
-        Just(Trouble::LoseAnswer),
-        Just(Trouble::Conflict),
-        Just(Trouble::Hang),
-    ];
-    let crash = (1_usize..6, any::<bool>(), 1_u64..5000);
-    let faults = prop_oneof![
-        4 => (trouble, 1_usize..4).prop_map(|(trouble, nth)| Step::Write(trouble, nth)),
-        1 => (0_u8..3).prop_map(Step::Watch),
-        3 => crash.prop_map(|(nth, is_after, down)| Step::Crash { nth, is_after, down }),
-    ];
-    prop_oneof![4 => user, 4 => pods, 3 => faults]
-}
 
 #[test]
 fn promises_hold_through_random_lives_and_every_set_becomes_what_it_should_be() {
@@ -209,40 +110,18 @@ fn set_of(life: &Life) -> Value {
 
 /// Does what a step says; a crash gives new faults.
 async fn take(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<Faults>> {
+    if let Some(spec) = wish(step) {
+        bench.spec(spec).await?;
+        return Ok(None);
+    }
     let name = |ordinal: &i64| format!("{SET}-{ordinal}");
     match step {
-        Step::Scale(replicas) => drop(bench.spec(json!({ "replicas": replicas })).await?),
-        Step::Image(tag) => drop(bench.spec(image(*tag)).await?),
-        Step::Partition(partition) => drop(
-            bench
-                .spec(rolling(json!({ "partition": partition })))
-                .await?,
-        ),
-        Step::MaxUnavailable(most) => drop(
-            bench
-                .spec(rolling(json!({ "maxUnavailable": most })))
-                .await?,
-        ),
-        Step::MinReady(seconds) => drop(bench.spec(json!({ "minReadySeconds": seconds })).await?),
-        Step::Start(start) => drop(
-            bench
-                .spec(json!({ "ordinals": { "start": start } }))
-                .await?,
-        ),
-        Step::OnDelete(true) => {
-            drop(
-                bench
-                    .spec(
-                        json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } }),
-                    )
-                    .await?,
-            );
+        Step::Hold(ordinal) => {
+            bench.nodes.lock().unwrap().held.insert(name(ordinal));
         }
-        Step::OnDelete(false) => drop(bench.spec(rolling(json!({}))).await?),
-        Step::Retention(scaled, deleted) => drop(bench.spec(retention(*scaled, *deleted)).await?),
-        Step::Hold(ordinal) => drop(bench.nodes.lock().unwrap().held.insert(name(ordinal))),
-        Step::Stall(ordinal) => drop(bench.nodes.lock().unwrap().stalled.insert(name(ordinal))),
-        Step::Free => free(bench),
+        Step::Stall(ordinal) => {
+            bench.nodes.lock().unwrap().stalled.insert(name(ordinal));
+        }
         Step::Unready(ordinal) => readiness(bench, &name(ordinal), false).await?,
         Step::Ready(ordinal) => readiness(bench, &name(ordinal), true).await?,
         Step::Fail(ordinal, is_failed) => {
@@ -255,33 +134,62 @@ async fn take(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<
         Step::Stray(ordinal) => relabel(bench, &name(ordinal), "stray").await?,
         Step::Return => return_strays(bench).await?,
         Step::Write(trouble, nth) => faults.inject(*nth, fault(*trouble), is_write),
-        Step::Watch(kind) => {
-            bench.monitor.lock().unwrap().window = SignedDuration::from_mins(2);
-            let fault = match kind {
-                0 => Fault::Cut(1),
-                1 => Fault::Expire,
-                _ => Fault::Lag(Duration::from_millis(40)),
-            };
-            faults.inject(1, fault, |_, path| path.contains("watch="));
-        }
+        Step::Watch(kind) => disturb_watch(bench, faults, *kind),
         Step::Crash {
             nth,
             is_after,
             down,
-        } => {
-            let fault = if *is_after {
-                Fault::HangAnswer
-            } else {
-                Fault::Hang
-            };
-            faults.inject(*nth, fault, is_write);
-            sleep(Duration::from_secs(3)).await;
-            bench.crash().await;
-            sleep(Duration::from_millis(*down)).await;
-            return Ok(Some(bench.start_controller()?));
-        }
+        } => return Ok(Some(crash(bench, faults, (*nth, *is_after), *down).await?)),
+        _ => free(bench),
     }
     Ok(None)
+}
+
+/// The change of the spec that a step wishes.
+fn wish(step: &Step) -> Option<Value> {
+    let on_delete = json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } });
+    Some(match step {
+        Step::Scale(replicas) => json!({ "replicas": replicas }),
+        Step::Image(tag) => image(*tag),
+        Step::Partition(partition) => rolling(&json!({ "partition": partition })),
+        Step::MaxUnavailable(most) => rolling(&json!({ "maxUnavailable": most })),
+        Step::MinReady(seconds) => json!({ "minReadySeconds": seconds }),
+        Step::Start(start) => json!({ "ordinals": { "start": start } }),
+        Step::OnDelete(true) => on_delete,
+        Step::OnDelete(false) => rolling(&json!({})),
+        Step::Retention(scaled, deleted) => retention(*scaled, *deleted),
+        _ => return None,
+    })
+}
+
+/// From here on the controller's view may lag, and the monitor knows.
+fn disturb_watch(bench: &Bench, faults: &Faults, kind: u8) {
+    bench.monitor.lock().unwrap().window = SignedDuration::from_mins(2);
+    let fault = match kind {
+        0 => Fault::Cut(1),
+        1 => Fault::Expire,
+        _ => Fault::Lag(Duration::from_millis(40)),
+    };
+    faults.inject(1, fault, |_, path| path.contains("watch="));
+}
+
+/// Dies at the n-th write, before or after it took effect, and comes back.
+async fn crash(
+    bench: &mut Bench,
+    faults: &Faults,
+    (nth, is_after): (usize, bool),
+    down: u64,
+) -> Result<Faults> {
+    let fault = if is_after {
+        Fault::HangAnswer
+    } else {
+        Fault::Hang
+    };
+    faults.inject(nth, fault, is_write);
+    sleep(Duration::from_secs(3)).await;
+    bench.crash().await;
+    sleep(Duration::from_millis(down)).await;
+    bench.start_controller()
 }
 
 fn is_write(method: &str, path: &str) -> bool {
@@ -301,7 +209,7 @@ fn image(tag: u8) -> Value {
     json!({ "template": { "spec": { "containers": [{ "name": "nginx", "image": format!("nginx:{tag}") }] } } })
 }
 
-fn rolling(limits: Value) -> Value {
+fn rolling(limits: &Value) -> Value {
     json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": limits } })
 }
 

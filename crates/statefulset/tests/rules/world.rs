@@ -168,13 +168,14 @@ pub(crate) fn with_claims() -> Value {
 /// The world of a set whose revision is stored and whose claims all exist.
 pub(crate) fn world(set: &Set, pods: Vec<Pod>) -> World {
     let ordinals = pods.iter().filter_map(|pod| ordinal(&set.name, &pod.name));
-    let claims = match set.claim_templates.is_empty() {
-        true => BTreeMap::new(),
-        false => ordinals
-            .map(|ordinal| claim(set, ordinal))
-            .map(|claim| (claim.name.clone(), Arc::new(claim)))
-            .collect(),
-    };
+    let claims: Vec<Claim> = ordinals
+        .filter(|_| !set.claim_templates.is_empty())
+        .map(|ordinal| claim(set, ordinal))
+        .collect();
+    let claims = claims
+        .into_iter()
+        .map(|claim| (claim.name.clone(), Arc::new(claim)))
+        .collect();
     World {
         set: Arc::new(set.clone()),
         pods: pods.into_iter().map(Arc::new).collect(),
