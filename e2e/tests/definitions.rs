@@ -10,7 +10,7 @@ use edgegrid_runtime::executor::Metrics;
 use edgegrid_runtime::{Executor, Fence, Limits};
 use edgegrid_testkit::{Cluster, on_every_cluster, unit};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ async fn units(cluster: &Cluster) -> Value {
 async fn missing_definitions_are_made_and_serve_at_once(cluster: &Cluster) {
     start(cluster.client()).await;
     let found = definitions(cluster)
-        .list(&Default::default())
+        .list(&ListParams::default())
         .await
         .unwrap();
     assert_eq!(found.items.len(), edgegrid_api::crds().len());
@@ -109,7 +109,7 @@ async fn a_second_start_writes_nothing(cluster: &Cluster) {
     start(cluster.client()).await;
     let revisions = async || {
         let found = definitions(cluster)
-            .list(&Default::default())
+            .list(&ListParams::default())
             .await
             .unwrap();
         let one = |crd: &CustomResourceDefinition| (crd.name_any(), crd.metadata.generation);

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::program::{Build, EDGEGRID, measuring};
 use crate::{demo, process, upstream};
 
 /// Measure a part of edgegrid beside what it stands in for, or beside the least such work can cost.
@@ -32,13 +33,12 @@ enum Subject {
 pub(crate) fn run(args: &Args) -> Result<()> {
     upstream::ensure(&demo::programs())?;
     let mut bench = match args.subject {
-        Subject::Apiserver => process::example("apiserver"),
-        Subject::Statefulset => process::example("statefulset"),
+        Subject::Apiserver => measuring("apiserver").built(Build::Release)?,
+        Subject::Statefulset => measuring("statefulset").built(Build::Release)?,
         Subject::Controller => {
-            let mut bench = process::example("controller");
-            bench
-                .arg("--edgegrid")
-                .arg(process::edgegrid(&["--release"])?);
+            let edgegrid = EDGEGRID.built(Build::Release)?;
+            let mut bench = measuring("controller").built(Build::Release)?;
+            bench.arg("--edgegrid").arg(edgegrid.get_program());
             bench
         }
     };
@@ -49,4 +49,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bench.arg("--write");
     }
     process::run(&mut bench)
+}
+
+/// Every measurement once, with next to nothing to measure: it shows that the program still works.
+pub(crate) fn smoke() -> Result<()> {
+    upstream::ensure(&demo::programs())?;
+    let mut bench = measuring("apiserver").built(Build::WithTests)?;
+    process::run(bench.arg("--smoke"))
 }

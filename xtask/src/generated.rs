@@ -1,12 +1,12 @@
 //! Manifests in `deploy` that are what the program itself prints, never edited.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use cargo_metadata::{Artifact, Message};
 
 use crate::process;
+use crate::program::{Build, EDGEGRID};
 
 /// Manifests that one command of the program writes.
 pub(crate) struct Generated {
@@ -24,16 +24,6 @@ pub(crate) struct Mode {
     /// Change nothing; fail if a file is not what the program prints.
     #[arg(long)]
     check: bool,
-}
-
-/// How the program that prints them is built.
-#[derive(Clone, Copy)]
-pub(crate) enum Build {
-    /// By itself: a broken test elsewhere is no reason not to write manifests.
-    Alone,
-    /// Together with all tests. Cargo unites the features of what it builds together, so next to a test
-    /// run this saves compiling most dependencies a second time.
-    WithTests,
 }
 
 /// File name to content.
@@ -76,10 +66,10 @@ impl Generated {
 
     /// Folder of the repository to what it should hold.
     fn generate(&self, build: Build) -> Result<Vec<(&'static str, Manifests)>> {
-        let program = program(build)?;
+        let mut edgegrid = EDGEGRID.built(build)?;
         let folder = tempfile::tempdir().context("make a folder for the generated manifests")?;
         process::run(
-            process::command(program)
+            edgegrid
                 .args([self.command, "--output-dir"])
                 .arg(folder.path()),
         )?;
@@ -107,37 +97,6 @@ fn replace(folder: &Path, generated: &Manifests) -> Result<Vec<String>> {
         .with_context(|| format!("write {}", path.display()))?;
     }
     Ok(touched)
-}
-
-/// Builds `edgegrid` and says where cargo has put it.
-fn program(build: Build) -> Result<PathBuf> {
-    let what: &[&str] = match build {
-        Build::Alone => &["--package", "edgegrid"],
-        Build::WithTests => &["--workspace", "--tests"],
-    };
-    let mut cargo = process::cargo();
-    cargo
-        .args([
-            "build",
-            "--bin",
-            "edgegrid",
-            "--message-format=json-render-diagnostics",
-        ])
-        .args(what);
-    let messages = process::output_in_view(&mut cargo)?;
-    Message::parse_stream(messages.as_bytes())
-        .filter_map(Result::ok)
-        .find_map(|message| match message {
-            Message::CompilerArtifact(artifact) if is_program(&artifact) => artifact.executable,
-            _ => None,
-        })
-        .map(Into::into)
-        .context("cargo named no program `edgegrid`")
-}
-
-/// The program itself, not the tests inside it, which are an artifact of the same target.
-fn is_program(artifact: &Artifact) -> bool {
-    artifact.target.is_bin() && artifact.target.name == "edgegrid" && !artifact.profile.test
 }
 
 fn read(folder: &Path) -> Result<Manifests> {

@@ -17,6 +17,7 @@ mod fuzz;
 mod generated;
 mod lock;
 mod process;
+mod program;
 mod rbac;
 mod stopwatch;
 mod tables;

@@ -1,7 +1,7 @@
 //! What a controller remembers of a grid between two passes. Losing it costs a few calls and no more:
 //! everything that matters is in the cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,10 @@ pub(crate) struct Memory {
     pub(crate) failures: Failures,
     /// What was found as wanted.
     pub(crate) judged: BTreeMap<String, Judged>,
+    /// Names of the grid's own objects after the last pass; `None` before the first.
+    pub(crate) known: Option<BTreeSet<String>>,
+    /// Uids of objects that we deleted and the caches still show.
+    pub(crate) deleted: BTreeSet<String>,
     /// Names that others have.
     foreign: BTreeMap<String, String>,
     looked: Option<Instant>,

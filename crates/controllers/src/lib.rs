@@ -7,12 +7,10 @@
 //! ```
 //!
 //! No pass starts before every cache has shown all there is: a world without its nodes would look
-//! like one whose units are all gone.
-
-use std::future::Future;
+//! like one whose units are all gone. [`process::run`] puts it all together.
 
 use edgegrid_runtime::executor::Executor;
-use futures::future::{BoxFuture, Either, join_all, select};
+use futures::future::{BoxFuture, join_all};
 use kube::Client;
 
 pub mod cache;
@@ -24,6 +22,7 @@ pub mod definitions;
 pub mod departures;
 mod deployment_grid;
 pub mod execute;
+mod gather;
 mod grid_memory;
 pub mod look;
 pub mod metrics;
@@ -81,33 +80,6 @@ impl Setup {
             metrics: self.metrics,
             clock: self.clock,
         }
-    }
-}
-
-/// Runs all controllers until `shutdown`, then lets the passes that run end. Dropping the future
-/// instead stops at once; the next start goes on from there.
-///
-/// `ready` is called once, when every cache has synced.
-pub async fn run(setup: Setup, ready: impl FnOnce(), shutdown: impl Future<Output = ()>) {
-    let (caches, writers, child_stores) = watches::caches();
-    let context = setup.context(caches);
-    let watching = Box::pin(watches::run(&context, writers));
-    let controlling = Box::pin(async {
-        if watches::synced(&context.caches, &child_stores)
-            .await
-            .is_err()
-        {
-            return; // the watches end only together with this
-        }
-        ready();
-        let closing = async {
-            shutdown.await;
-            context.queues.close();
-        };
-        futures::join!(controllers(&context), closing);
-    });
-    match select(watching, controlling).await {
-        Either::Left(_) | Either::Right(_) => {}
     }
 }
 

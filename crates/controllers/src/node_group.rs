@@ -75,7 +75,8 @@ async fn pass(
             &status_body(&status),
         )
         .await;
-        settled(written)?;
+        let wait = settled(written)?;
+        return Ok(outcome?.or(wait));
     }
     outcome
 }

@@ -74,7 +74,8 @@ async fn pass(
             &status_body(&status),
         )
         .await;
-        settled(written)?;
+        let wait = settled(written)?;
+        return Ok(outcome?.or(wait).or(recheck));
     }
     Ok(outcome?.or(recheck))
 }

@@ -33,7 +33,18 @@ pub struct Process {
 }
 
 /// Runs until shut down: passes that run then are ended in order, and the lease is released.
-pub async fn run(setup: Setup, process: Process) {
+///
+/// What is waited for is told before the future is first polled: nobody sees a process that has not
+/// begun as ready.
+pub fn run(setup: Setup, process: Process) -> impl Future<Output = ()> {
+    process.readiness.expect(DEFINITIONS);
+    for kind in watches::CACHED {
+        process.readiness.expect(cache_of(kind));
+    }
+    run_told(setup, process)
+}
+
+async fn run_told(setup: Setup, process: Process) {
     let Process {
         elector,
         manages_definitions,
@@ -42,10 +53,6 @@ pub async fn run(setup: Setup, process: Process) {
     } = process;
     let (caches, writers, child_stores) = watches::caches();
     let context = setup.context(caches);
-    readiness.expect(DEFINITIONS);
-    for (kind, _) in watches::syncing(&context.caches, &child_stores) {
-        readiness.expect(cache_of(kind));
-    }
     let watching = Box::pin(async {
         definitions::served(&context.client).await;
         readiness.reached(DEFINITIONS);
@@ -66,8 +73,9 @@ pub async fn run(setup: Setup, process: Process) {
 
 /// Tells of each cache that has shown all there is.
 async fn tell(context: &Context, child_stores: &ChildStores, readiness: &Readiness) {
-    let waits = watches::syncing(&context.caches, child_stores).into_iter();
-    join_all(waits.map(|(kind, wait)| async move {
+    let waits = watches::syncing(&context.caches, child_stores);
+    let named = watches::CACHED.into_iter().zip(waits);
+    join_all(named.map(|(kind, wait)| async move {
         if wait.await.is_ok() {
             readiness.reached(&cache_of(kind));
         }

@@ -26,6 +26,10 @@ impl WorkloadGrid for StatefulSetGrid {
         }
     }
 
+    fn units(status: &Self::Status) -> Vec<String> {
+        status.states.keys().cloned().collect()
+    }
+
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }

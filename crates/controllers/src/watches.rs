@@ -143,37 +143,41 @@ fn unmanaged<K: Resource>(object: &mut K) {
     edgegrid_plan::observed::reduce(object.meta_mut());
 }
 
-/// What each cache holds, and the wait until it has shown all there is.
-pub(crate) fn syncing<'a>(
-    caches: &'a Caches,
-    children: &'a ChildStores,
-) -> Vec<(&'static str, BoxFuture<'a, Result<(), WriterDropped>>)> {
+/// What the caches hold.
+pub(crate) const CACHED: [&str; 9] = [
+    "Nodes",
+    "NodeUnits",
+    "NodeGroups",
+    "DeploymentGrids",
+    "StatefulSetGrids",
+    "ServiceGrids",
+    "Deployments",
+    "StatefulSets",
+    "Services",
+];
+
+/// A wait until a cache has shown all there is.
+type Synced<'a> = BoxFuture<'a, Result<(), WriterDropped>>;
+
+/// The waits for all caches, in the order of [`CACHED`].
+pub(crate) fn syncing<'a>(caches: &'a Caches, children: &'a ChildStores) -> [Synced<'a>; 9] {
     let [deployments, stateful_sets, services] = children;
-    vec![
-        ("Nodes", caches.nodes.wait_until_ready().boxed()),
-        ("NodeUnits", caches.node_units.wait_until_ready().boxed()),
-        ("NodeGroups", caches.node_groups.wait_until_ready().boxed()),
-        (
-            "DeploymentGrids",
-            caches.deployment_grids.wait_until_ready().boxed(),
-        ),
-        (
-            "StatefulSetGrids",
-            caches.stateful_set_grids.wait_until_ready().boxed(),
-        ),
-        (
-            "ServiceGrids",
-            caches.service_grids.wait_until_ready().boxed(),
-        ),
-        ("Deployments", deployments.wait_until_ready().boxed()),
-        ("StatefulSets", stateful_sets.wait_until_ready().boxed()),
-        ("Services", services.wait_until_ready().boxed()),
+    [
+        caches.nodes.wait_until_ready().boxed(),
+        caches.node_units.wait_until_ready().boxed(),
+        caches.node_groups.wait_until_ready().boxed(),
+        caches.deployment_grids.wait_until_ready().boxed(),
+        caches.stateful_set_grids.wait_until_ready().boxed(),
+        caches.service_grids.wait_until_ready().boxed(),
+        deployments.wait_until_ready().boxed(),
+        stateful_sets.wait_until_ready().boxed(),
+        services.wait_until_ready().boxed(),
     ]
 }
 
 /// Waits until every cache has shown all there is.
 pub(crate) async fn synced(caches: &Caches, children: &ChildStores) -> Result<(), WriterDropped> {
-    for (_, wait) in syncing(caches, children) {
+    for wait in syncing(caches, children) {
         wait.await?;
     }
     Ok(())

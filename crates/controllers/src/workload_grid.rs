@@ -5,7 +5,7 @@
 //!                        └─► execute ─► what failed, events, status ─► when to look again
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use edgegrid_plan::claims::Owner;
 use edgegrid_plan::departure::REMOVAL;
 use edgegrid_plan::failure::Failure;
 use edgegrid_plan::grid::Grid;
-use edgegrid_plan::units::{object_name, unit_of};
-use edgegrid_plan::workload_grid::{Decision, State, World, decide};
-use edgegrid_plan::{Child, Plan, grid_status, report};
+use edgegrid_plan::units::object_name;
+use edgegrid_plan::workload_grid::{Decision, State, decide};
+use edgegrid_plan::{Plan, Step, grid_status, report};
 use edgegrid_runtime::executor::WriteError;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -28,8 +28,8 @@ use serde_json::json;
 
 use crate::children::Children;
 use crate::context::{Caches, Context};
-use crate::departures::Departure;
 use crate::execute::{Outcomes, target};
+use crate::gather::Gathered;
 use crate::grid_memory::{Memories, Memory, refusal};
 use crate::look::{LookError, look};
 use crate::notify::Notifier;
@@ -54,6 +54,8 @@ where
     fn status(&self) -> Option<&Self::Status>;
     /// Takes the status out.
     fn without_status(&self) -> Self;
+    /// The units that a status shows.
+    fn units(status: &Self::Status) -> Vec<String>;
     /// The conditions of a status.
     fn conditions(status: &Self::Status) -> &[Condition];
     /// Where its kind is kept.
@@ -112,16 +114,6 @@ where
     .await;
 }
 
-/// What the caches show of one grid.
-struct Gathered {
-    units: BTreeSet<String>,
-    lost_label: BTreeSet<String>,
-    children: Vec<Arc<Child>>,
-    pending: BTreeSet<String>,
-    /// When to believe the caches though they do not show our last writes.
-    patience: Option<Duration>,
-}
-
 impl Shared {
     async fn pass<K: WorkloadGrid>(&self, object: Arc<K>) -> Result<Option<Duration>, Error>
     where
@@ -148,101 +140,57 @@ impl Shared {
         for<'a> Grid: From<&'a K>,
     {
         let now = (self.context.clock)();
-        let gathered = self.gather::<K>(grid);
-        let patience = gathered.patience;
-        let (mut decision, reserved) = self.decide(grid, gathered, memory, now).await?;
+        let mut gathered = Gathered::new(&self.context, K::children(&self.context.caches), grid);
+        let known = memory
+            .known
+            .take()
+            .unwrap_or_else(|| reported(object, grid));
+        let decided = self
+            .decide(grid, &mut gathered, (memory, &known), now)
+            .await;
+        let (mut decision, reserved) = match decided {
+            Ok(decided) => decided,
+            Err(error) => {
+                memory.known = Some(known);
+                return Err(error);
+            }
+        };
         let plan = std::mem::take(&mut decision.plan);
         let (notices, recheck) = (plan.notices.clone(), plan.recheck);
-        decision.plan.units = plan
-            .units
-            .keys()
-            .map(|unit| (unit.clone(), Vec::new()))
-            .collect();
+        let steps = plan.units.keys().map(|unit| (unit.clone(), Vec::new()));
+        decision.plan.units = steps.collect();
+        let deletions = deletions(&plan);
         let outcomes = self.context.execution.run(plan).await;
         drop(reserved);
-        let templates = learn(memory, &decision, outcomes, now);
-        self.tell(object, &decision, memory, (notices, &templates.done))
+        let learnt = learn(memory, &decision, outcomes, now);
+        remember(
+            memory,
+            (grid, &gathered),
+            &decision,
+            (deletions, &learnt.done),
+        );
+        self.tell(object, &decision, memory, (notices, &learnt.done))
             .await;
         let wait = self.report(object, grid, &decision, memory).await?;
-        templates
+        learnt
             .failure
             .map_or(Ok(()), |error| Err(Error::Templates(error)))?;
-        Ok([recheck, patience, wait, next_try(memory, now)]
+        Ok([recheck, gathered.patience, wait, next_try(memory, now)]
             .into_iter()
             .flatten()
             .min())
-    }
-
-    fn gather<K: WorkloadGrid>(&self, grid: &Grid) -> Gathered
-    where
-        for<'a> Grid: From<&'a K>,
-    {
-        let caches = &self.context.caches;
-        let key = grid.key.as_deref().unwrap_or_default();
-        let units = caches.units(key);
-        let children = children_of(K::children(caches), grid);
-        let lost_label = children
-            .iter()
-            .filter_map(|child| unit_of(grid.name(), &child.metadata))
-            .filter(|unit| !units.contains(unit))
-            .filter(|unit| caches.departures.of(key, unit) == Some(Departure::LabelLost))
-            .collect();
-        let mut gathered = Gathered {
-            units,
-            lost_label,
-            children,
-            pending: BTreeSet::new(),
-            patience: None,
-        };
-        self.find_pending(grid, &mut gathered);
-        gathered
-    }
-
-    /// Names whose last write of ours the caches do not show yet.
-    fn find_pending(&self, grid: &Grid, gathered: &mut Gathered) {
-        let cached: BTreeMap<&str, Option<&str>> = gathered
-            .children
-            .iter()
-            .filter_map(|child| {
-                let metadata = &child.metadata;
-                Some((
-                    metadata.name.as_deref()?,
-                    metadata.resource_version.as_deref(),
-                ))
-            })
-            .collect();
-        let wanted = gathered
-            .units
-            .iter()
-            .map(|unit| object_name(grid.workload, grid.name(), unit));
-        let names: BTreeSet<String> = wanted
-            .chain(cached.keys().map(|name| (*name).to_owned()))
-            .collect();
-        for name in names {
-            let revision = cached.get(name.as_str()).copied().flatten();
-            let behind = self
-                .context
-                .execution
-                .writes
-                .behind(&grid.child(&name), revision);
-            if let Some(patience) = behind {
-                let earlier = gathered.patience.unwrap_or(patience);
-                gathered.patience = Some(earlier.min(patience));
-                gathered.pending.insert(name);
-            }
-        }
     }
 
     /// Decides, and where names are not known looks at them first.
     async fn decide(
         &self,
         grid: &Grid,
-        mut gathered: Gathered,
-        memory: &mut Memory,
+        gathered: &mut Gathered,
+        (memory, known): (&mut Memory, &BTreeSet<String>),
         now: Timestamp,
     ) -> Result<(Decision, Option<Reserved>), Error> {
         let foreign = memory.foreign();
-        let first = decide(grid, &self.world(&gathered, memory, (false, foreign)), now);
+        let first = decide(grid, &gathered.world(memory, known, (false, foreign)), now);
         if !first.needs_look {
             return Ok((first, None));
         }
@@ -260,15 +208,10 @@ impl Shared {
             uid: grid.uid(),
             selector: &selector,
         };
-        let known: BTreeSet<&str> = gathered
-            .children
-            .iter()
-            .filter_map(|child| child.metadata.name.as_deref())
-            .chain(gathered.pending.iter().map(String::as_str))
-            .collect();
+        let shown = gathered.names();
         let place = (grid.workload.kind(), grid.namespace());
         let looked = look(&self.context.client, place, owner, |name| {
-            known.contains(name)
+            shown.contains(name)
         })
         .await?;
         gathered
@@ -281,31 +224,12 @@ impl Shared {
         let mut foreign = looked.seen.foreign.clone();
         foreign.retain(|name, _| unknown.contains(name.as_str()));
         memory.looked(foreign);
-        let world = self.world(&gathered, memory, (true, looked.seen.foreign));
+        let world = gathered.world(memory, known, (true, looked.seen.foreign));
         let mut decision = decide(grid, &world, now);
         if !refused.is_empty() {
             decision.plan.recheck_after(RESERVED_BY_OTHERS);
         }
         Ok((decision, Some(reserved)))
-    }
-
-    fn world<'a>(
-        &self,
-        gathered: &Gathered,
-        memory: &'a Memory,
-        (looked, foreign): (bool, BTreeMap<String, String>),
-    ) -> World<'a> {
-        World {
-            units: gathered.units.clone(),
-            lost_label: gathered.lost_label.clone(),
-            children: gathered.children.clone(),
-            looked,
-            foreign,
-            pending: gathered.pending.clone(),
-            failures: &memory.failures,
-            judged: &memory.judged,
-            unit_grace: self.context.config.unit_grace,
-        }
     }
 
     async fn tell<K: WorkloadGrid>(
@@ -364,16 +288,54 @@ impl Shared {
     }
 }
 
-/// Children by the grid's name and, for a name too long for a label, by what stands for it.
-fn children_of(children: &Children, grid: &Grid) -> Vec<Arc<Child>> {
-    let of = |name: String| children.of(&(grid.namespace().to_owned(), name));
-    let mut found = of(grid.name().to_owned());
-    if grid.selector_value() != grid.name() {
-        found.extend(of(grid.selector_value()));
-        found.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        found.dedup_by(|a, b| a.metadata.name == b.metadata.name);
-    }
-    found
+/// Names of the workloads that the grid's status shows, which is all that is known after a start.
+fn reported<K: WorkloadGrid>(object: &K, grid: &Grid) -> BTreeSet<String>
+where
+    for<'a> Grid: From<&'a K>,
+{
+    let units = object.status().map(K::units).unwrap_or_default();
+    let name = |unit: String| object_name(grid.workload, grid.name(), &unit);
+    units.into_iter().map(name).collect()
+}
+
+/// Unit and uid of every object that a plan deletes.
+fn deletions(plan: &Plan) -> Vec<(String, String)> {
+    let steps = plan
+        .units
+        .iter()
+        .flat_map(|(unit, steps)| steps.iter().map(move |step| (unit, step)));
+    steps
+        .filter_map(|(unit, step)| match step {
+            Step::Delete { uid, .. } => Some((unit.clone(), uid.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Remembers which objects are the grid's, so that one is missed when no cache shows it any more.
+fn remember(
+    memory: &mut Memory,
+    (grid, gathered): (&Grid, &Gathered),
+    decision: &Decision,
+    (deletions, done): (Vec<(String, String)>, &BTreeSet<String>),
+) {
+    let deleted = deletions
+        .into_iter()
+        .filter(|(unit, _)| done.contains(unit));
+    memory.deleted.extend(deleted.map(|(_, uid)| uid));
+    let shown = |uid: &String| {
+        let mut children = gathered.children.iter();
+        children.any(|child| child.metadata.uid.as_ref() == Some(uid))
+    };
+    memory.deleted.retain(shown);
+    let new = decision
+        .units
+        .iter()
+        .filter(|(unit, state)| state.state == State::New && done.contains(*unit))
+        .map(|(_, state)| state.name.clone());
+    let mut known = gathered.owned(grid, &memory.deleted);
+    known.extend(new);
+    memory.known = Some(known);
 }
 
 /// What a pass did.

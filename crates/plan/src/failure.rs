@@ -116,12 +116,14 @@ impl Failure {
         }
     }
 
-    /// Whether what is to be written now must wait.
+    /// Whether what is to be written now must wait. Something else than what failed need not: a
+    /// corrected template is tried at once.
     pub fn holds_back(&self, of: &str, now: Timestamp) -> bool {
-        match self.retry {
-            Retry::WhenChanged => self.of == of,
+        let is_early = match self.retry {
+            Retry::WhenChanged => true,
             Retry::At(moment) => now < moment,
-        }
+        };
+        self.of == of && is_early
     }
 
     /// How long it still waits; `None` if only a change helps.
@@ -277,6 +279,11 @@ mod tests {
         let first = Failure::after(None, &refusal, ("b", true), NOW);
         let again = Failure::after(Some(&first), &refusal, ("b", true), NOW);
         let other = Failure::after(Some(&again), &refusal, ("c", true), NOW);
+        assert!(again.holds_back("b", NOW));
+        assert!(
+            !again.holds_back("c", NOW),
+            "what was corrected is tried at once"
+        );
         assert_eq!([first.times, again.times, other.times], [1, 2, 1]);
     }
 

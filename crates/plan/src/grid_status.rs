@@ -90,7 +90,7 @@ pub fn troubles(
         let failure = failures.get(name).filter(|failure| failure.matters());
         let trouble = match &unit.state {
             State::Held(trouble) => Some(trouble.clone()),
-            State::Settled => late(unit, now),
+            State::Settled => late(unit, now).or_else(|| complaint(unit)),
             _ => failure.map(|failure| failure.trouble.clone()),
         };
         troubles.extend(trouble.map(|trouble| (name.clone(), trouble)));
@@ -119,6 +119,21 @@ fn late(unit: &Unit, now: Timestamp) -> Option<Trouble> {
             format!("{} got another template and is not Available since its progress deadline: look at its pods", unit.name),
         )
     })
+}
+
+/// What a workload's own controller complains of: pods that cannot be made, or that do not come up.
+fn complaint(unit: &Unit) -> Option<Trouble> {
+    let child = unit.child.as_deref().filter(|_| !unit.is_available)?;
+    let cannot_make = child
+        .condition("ReplicaFailure")
+        .filter(|condition| condition.status == "True");
+    let stuck = || {
+        let progressing = child.condition("Progressing")?;
+        (progressing.reason == "ProgressDeadlineExceeded").then_some(progressing)
+    };
+    let condition = cannot_make.or_else(stuck)?;
+    let message = format!("{}: {}", unit.name, condition.message);
+    Some(Trouble::new(reason::NOT_AVAILABLE, message))
 }
 
 fn failing_units(troubles: &BTreeMap<String, Trouble>) -> Vec<FailingUnit> {

@@ -213,17 +213,15 @@ impl Judge<'_> {
         if verdict.unit.child.is_none() {
             return;
         }
-        verdict.is_in_flight = if verdict.unit.is_current {
-            verdict.unit.deadline.is_some() && !verdict.unit.is_available
-        } else {
-            let failure = self.world.failures.get(unit);
-            let is_uncertain = failure.is_some_and(|failure| failure.is_uncertain);
-            match verdict.unit.state {
-                State::Pending => true,
-                State::Retrying => is_uncertain,
-                _ => false,
-            }
+        let was_changed = verdict.unit.deadline.is_some() && !verdict.unit.is_available;
+        let failure = self.world.failures.get(unit);
+        let may_have_been = match verdict.unit.state {
+            _ if verdict.unit.is_current => false,
+            State::Pending => true,
+            State::Retrying => failure.is_some_and(|failure| failure.is_uncertain),
+            _ => false,
         };
+        verdict.is_in_flight = was_changed || may_have_been;
     }
 }
 

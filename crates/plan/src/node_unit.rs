@@ -92,9 +92,7 @@ impl<'a> Judged<'a> {
             return plan;
         }
         write(self.site, id, inherited, &mut plan);
-        let conflict = conflict_text(&self.conflicts);
-        plan.notices
-            .extend(conflict.map(|text| Notice::warning(reason::CONFLICT, text)));
+        plan.notices.extend(self.conflict_notice());
         plan
     }
 
@@ -118,6 +116,15 @@ impl<'a> Judged<'a> {
             observed_generation: unit.metadata.generation,
             unit_cluster_status: before.unit_cluster_status,
         }
+    }
+
+    /// A conflict that the status does not tell of yet, so that a restart says nothing twice.
+    fn conflict_notice(&self) -> Option<Notice> {
+        let text = conflict_text(&self.conflicts)?;
+        let status = self.site.unit.status.as_ref();
+        let mut told = status.into_iter().flat_map(|status| &status.conditions);
+        let is_told = told.any(|one| one.type_ == condition::CONFLICT && one.message == text);
+        (!is_told).then(|| Notice::warning(reason::CONFLICT, text))
     }
 
     /// Whether no node carries anything of a unit that goes. What somebody else put is not ours

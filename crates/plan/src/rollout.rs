@@ -73,13 +73,12 @@ pub fn wave(
         .filter(|unit| is_late(unit))
         .map(|unit| unit.unit.clone())
         .collect();
-    let places = match limit {
-        _ if rollout.paused => 0,
-        None => outdated.len(),
-        Some(_) if !late.is_empty() => 0,
-        Some(limit) => limit.saturating_sub(in_flight.len()),
+    let go = match limit {
+        _ if rollout.paused => BTreeSet::new(),
+        None => outdated.clone(),
+        Some(_) if !late.is_empty() => BTreeSet::new(),
+        Some(limit) => chosen(outdated, &in_flight, limit),
     };
-    let go: BTreeSet<String> = outdated.iter().take(places).cloned().collect();
     let waiting: BTreeSet<String> = outdated.difference(&go).cloned().collect();
     let hold = match () {
         () if waiting.is_empty() => None,
@@ -98,6 +97,19 @@ pub fn wave(
         waiting,
         hold,
     }
+}
+
+/// The outdated units that are changed now: those in flight with an earlier template, whose place is
+/// theirs already and for whom a new template may be the way out, and as many others as have room.
+fn chosen(outdated: &BTreeSet<String>, in_flight: &[InFlight], limit: usize) -> BTreeSet<String> {
+    let flying: BTreeSet<&String> = in_flight.iter().map(|unit| &unit.unit).collect();
+    let (again, others): (Vec<_>, Vec<_>) = outdated.iter().partition(|unit| flying.contains(unit));
+    let places = limit.saturating_sub(flying.len());
+    again
+        .into_iter()
+        .chain(others.into_iter().take(places))
+        .cloned()
+        .collect()
 }
 
 /// When a changed workload should be Available; `None` if it was never changed.
@@ -196,6 +208,21 @@ mod tests {
             let wave = wave(&rollout(max, false), &outdated(), in_flight, NOW);
             assert_eq!(wave.go, go, "{max:?}");
             assert_eq!(wave.go.len() + wave.waiting.len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_unit_in_flight_with_an_earlier_template_is_changed_again_in_its_own_place() {
+        let in_flight = || {
+            vec![InFlight {
+                unit: "c".into(),
+                deadline: None,
+            }]
+        };
+        let outdated = units(&["a", "b", "c"]);
+        for (max, go) in [(1, units(&["c"])), (2, units(&["a", "c"]))] {
+            let wave = wave(&rollout(Some(max), false), &outdated, in_flight(), NOW);
+            assert_eq!(wave.go, go, "{max}");
         }
     }
 

@@ -97,6 +97,10 @@ pub fn decide(grid: &ServiceGrid, world: &World<'_>, now: Timestamp) -> Decision
     planner.remove_unwanted(&mut decision.plan);
     decision.service = planner.named().cloned();
     decision.state = match planner.claim() {
+        Ok(()) if grid.spec.template.is_none() => State::Held(Trouble::new(
+            reason::TEMPLATE_MISSING,
+            "spec.template is missing: write the spec of a Service there",
+        )),
         Ok(()) => planner.compare(key, &mut decision),
         Err(state) => state,
     };

@@ -5,12 +5,10 @@ use kube::core::ObjectMeta;
 use serde_json::json;
 
 use crate::failure::Trouble;
-use crate::units::is_label_value;
+use crate::legal::is_label_key;
 
 /// Stands for any node anywhere; allowed as the last key only.
 const ANYWHERE: &str = "*";
-/// Longest prefix of a label key.
-const PREFIX_MAX: usize = 253;
 
 /// The annotation's value: the grid's own list if it has one, else its key alone, which is strict. A list
 /// that cannot be read is trouble, and the strict value is used.
@@ -53,22 +51,6 @@ fn check(written: &str) -> Result<(), String> {
         None => Ok(()),
         Some(key) => Err(format!("in which {key} is no label key")),
     }
-}
-
-fn is_label_key(text: &str) -> bool {
-    let (prefix, name) = match text.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, text),
-    };
-    let is_part = |part: &str| {
-        let is_inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
-        part.bytes().all(|c| is_inner(c) || c == b'-')
-            && part.bytes().next().is_some_and(is_inner)
-            && part.bytes().next_back().is_some_and(is_inner)
-    };
-    !name.is_empty()
-        && is_label_value(name)
-        && prefix.is_none_or(|prefix| prefix.len() <= PREFIX_MAX && prefix.split('.').all(is_part))
 }
 
 #[cfg(test)]

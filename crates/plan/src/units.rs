@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::grid::Workload;
+use crate::legal::{LABEL_MAX, is_label_value};
 
-/// Longest label value.
-const LABEL_VALUE_MAX: usize = 63;
 /// Hexadecimal digits that tell two names apart.
 const HASH_DIGITS: usize = 10;
 
@@ -63,7 +62,7 @@ pub fn label_value(text: &str) -> String {
         .chars()
         .map(|c| if is_label_character(c) { c } else { '-' })
         .collect();
-    hashed(&readable, text, LABEL_VALUE_MAX)
+    hashed(&readable, text, LABEL_MAX)
 }
 
 /// The unit that a grid's workload is for, as we noted it or, for one that SuperEdge made, as its
@@ -98,13 +97,6 @@ pub fn digest(text: &str) -> String {
             let _ = write!(hex, "{byte:02x}");
             hex
         })
-}
-
-/// Whether Kubernetes takes a text as a label's value.
-pub fn is_label_value(text: &str) -> bool {
-    text.len() <= LABEL_VALUE_MAX
-        && text.chars().all(is_label_character)
-        && has_alphanumeric_ends(text)
 }
 
 fn is_object_name(workload: Workload, name: &str) -> bool {

@@ -44,6 +44,9 @@ pub struct World<'a> {
     pub foreign: BTreeMap<String, String>,
     /// Names whose last write of ours the caches do not show yet.
     pub pending: BTreeSet<String>,
+    /// Names of workloads that were the grid's and that no cache shows any more: gone, or without our
+    /// label.
+    pub missed: BTreeSet<String>,
     /// How earlier writes failed, by unit.
     pub failures: &'a Failures,
     /// What earlier passes found settled, by name.
@@ -151,6 +154,7 @@ pub fn decide(grid: &Grid, world: &World<'_>, now: Timestamp) -> Decision {
     };
     let verdicts = verdicts(&judge, &leaving);
     conclude(grid, verdicts, &leaving, now, &mut decision);
+    decision.needs_look |= !world.looked && !world.missed.is_empty();
     look_again(world, now, &mut decision);
     decision
 }

@@ -17,8 +17,7 @@ use crate::calls::{Calls, Error};
 use crate::entries;
 use crate::events::Events;
 use crate::rules::{
-    self, ClaimStep, Pace, Plan, Purpose, Revision, Set, Stage, Status, Step, Verb, of_claim,
-    of_pod,
+    self, ClaimStep, Pace, Plan, Purpose, Revision, Set, Stage, Status, Step, Verb, of_pod,
 };
 use crate::written::{Caches, Kind, Writes};
 

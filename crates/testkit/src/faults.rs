@@ -150,6 +150,11 @@ impl Faults {
         self.rules().len()
     }
 
+    /// Forgets those that have not happened yet.
+    pub fn clear(&self) {
+        self.rules().clear();
+    }
+
     /// The fault of a request, which is then over.
     fn take(&self, method: &str, path: &str) -> Option<Fault> {
         let mut rules = self.rules();

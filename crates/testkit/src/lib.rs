@@ -14,6 +14,7 @@
 pub mod builders;
 pub mod cluster;
 mod control_plane;
+pub mod edgegrid;
 pub mod eventually;
 pub mod faults;
 mod kubelet;

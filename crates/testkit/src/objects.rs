@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use edgegrid_machinery::apply::{
-    PathSet, PlainVersions, TableVersions, Versions, Writer, apply, restore_times, track_update,
+    PathSet, PlainVersions, Writer, apply, restore_times, track_update,
 };
 use edgegrid_machinery::patch::json_patch;
-use edgegrid_machinery::table::Shapes;
+use edgegrid_machinery::table::{Shapes, table};
 use serde_json::{Value, json};
 
 /// The moment at which everything happens: long ago, so that nothing seems recent.
@@ -276,19 +276,16 @@ fn tidy(value: &mut Value) {
 fn written<T>(name: &Name, manager: &str, write: impl FnOnce(&Writer<'_>) -> T) -> T {
     static CUSTOM: LazyLock<BTreeMap<String, Shapes>> = LazyLock::new(custom_shapes);
     let api_version = name.api_version();
-    let custom = CUSTOM
-        .get(&name.kind)
-        .map(|shapes| PlainVersions([(api_version.clone(), shapes.root())].into()));
-    let built_in = TableVersions {
-        group: &name.group,
-        kind: &name.kind,
-    };
-    let versions: &dyn Versions = match &custom {
-        Some(custom) => custom,
-        None => &built_in,
-    };
+    let built_in = || table().shape(&name.group, &name.version, &name.kind);
+    let shape = CUSTOM.get(&name.kind).map(Shapes::root).or_else(built_in);
+    let versions = PlainVersions(
+        shape
+            .map(|shape| (api_version.clone(), shape))
+            .into_iter()
+            .collect(),
+    );
     write(&Writer {
-        versions,
+        versions: &versions,
         api_version: &api_version,
         subresource: None,
         manager,

@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
     /// Create missing definitions of edgegrid's kinds and upgrade older ones. Newer ones and what
     /// others added are kept.
-    #[arg(long, alias = "ensure-crd", default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, alias = "ensure-crd", default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set, value_name = "BOOL")]
     pub(super) manage_crds: bool,
 
     /// How long a unit whose Nodes were deleted keeps its workloads. One whose nodes merely lost the
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     pub(super) concurrency: usize,
 
     /// Take turns with other controllers. Only for a single one: two without it fight.
-    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL", help_heading = "Leader election")]
+    #[arg(long, default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set, value_name = "BOOL", help_heading = "Leader election")]
     pub(super) leader_elect: bool,
 
     /// Namespace of the lease; it must exist.

@@ -12,6 +12,8 @@ mod canary;
 mod claims;
 mod departures;
 mod drift;
+mod names;
+mod recovery;
 mod refusals;
 mod rollouts;
 mod services;

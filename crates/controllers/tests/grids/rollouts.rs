@@ -214,7 +214,6 @@ async fn a_lost_answer_does_not_let_another_unit_go() -> Result<()> {
         .inject(1, Fault::LoseAnswer, |method, path| {
             method == "PATCH" && path.contains("/deployments/web-a")
         });
-    // The watch is late too, so that the cache does not show the change.
     change_image(&stage, "web:2").await?;
     until_running(&stage, "web:2", &["a"]).await?;
     for _ in 0..60 {

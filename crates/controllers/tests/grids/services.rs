@@ -251,6 +251,22 @@ async fn what_somebody_changed_in_a_service_is_put_back_and_what_they_added_stay
     Ok(())
 }
 
+/// A20: definitions frozen at an old Kubernetes dropped newer fields without a word.
+#[tokio::test(start_paused = true)]
+async fn fields_of_a_newer_kubernetes_reach_the_service() -> Result<()> {
+    let mut newer = template();
+    newer["trafficDistribution"] = json!("PreferSameZone");
+    newer["ports"][0]["appProtocol"] = json!("kubernetes.io/h2c");
+    let (cluster, _running) = made(&grid("zone", &newer)).await?;
+    let service = Stage(&cluster).read(SERVICE, "web-svc").await?;
+    assert_eq!(service["spec"]["trafficDistribution"], "PreferSameZone");
+    assert_eq!(
+        service["spec"]["ports"][0]["appProtocol"],
+        "kubernetes.io/h2c"
+    );
+    Ok(())
+}
+
 /// A16: a condition once set was never cleared.
 #[tokio::test(start_paused = true)]
 async fn conditions_go_when_their_reason_does() -> Result<()> {

@@ -18,7 +18,7 @@ const SIX_NODES: [&str; 6] = [
 const DEMO: &str = "deploymentgrid-demo";
 const IMAGE: &str = "superedge/echoserver:2.2";
 
-/// Mission 2.2.
+/// Mission 2.2; and A1, A17: a status that is there, with the generation it is about.
 #[tokio::test(start_paused = true)]
 async fn a_deployment_grid_stamps_one_deployment_into_every_unit() -> Result<()> {
     let cluster = harness::cluster().await?;

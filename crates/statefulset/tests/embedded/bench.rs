@@ -246,6 +246,11 @@ pub(crate) fn web_with_claims(replicas: i64) -> Value {
     set
 }
 
+/// The change of a spec that gives it another template.
+pub(crate) fn image(tag: u8) -> Value {
+    json!({ "template": { "spec": { "containers": [{ "name": "nginx", "image": format!("nginx:{tag}") }] } } })
+}
+
 /// Feeds every event about pods, revisions and the set to the monitor, in the order it happened.
 async fn observe(cluster: Arc<Cluster>, monitor: Arc<Mutex<Monitor>>) {
     let client = cluster.client();

@@ -16,7 +16,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::bench::{Bench, NS, SET, web, web_with_claims};
+use crate::bench::{Bench, NS, SET, image, web, web_with_claims};
 use crate::lives::{Life, Step, Trouble, life};
 use crate::nodes::running;
 
@@ -203,10 +203,6 @@ fn fault(trouble: Trouble) -> Fault {
         Trouble::Conflict => Fault::Conflict,
         Trouble::Hang => Fault::Hang,
     }
-}
-
-fn image(tag: u8) -> Value {
-    json!({ "template": { "spec": { "containers": [{ "name": "nginx", "image": format!("nginx:{tag}") }] } } })
 }
 
 fn rolling(limits: &Value) -> Value {

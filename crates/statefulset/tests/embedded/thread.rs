@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bench::{Bench, web, web_with_claims};
+use crate::bench::{Bench, image, web, web_with_claims};
 
 #[tokio::test(start_paused = true)]
 async fn pods_come_up_in_order_and_names_stay() {
@@ -62,8 +62,7 @@ async fn an_update_goes_from_the_highest_to_the_lowest_one_at_a_time() {
     bench.create(&web(3)).await.unwrap();
     bench.rolled_out().await.unwrap();
     bench.monitor.lock().unwrap().log.clear();
-    let template = json!({ "template": { "spec": { "containers": [{ "name": "nginx", "image": "nginx:2" }] } } });
-    bench.spec(template).await.unwrap();
+    bench.spec(image(2)).await.unwrap();
     bench.rolled_out().await.unwrap();
     bench.verdict().unwrap();
     let wanted: Vec<String> = (0..3)

@@ -1,50 +1,74 @@
 //! Bad input: what is refused is told and tried again, and holds up nothing else.
 
-use anyhow::ensure;
+use anyhow::{Context, bail, ensure};
+use edgegrid_statefulset::rules::{self, Set, revision_name};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, SET, web, web_with_claims};
+use crate::bench::{Bench, NS, SET, image, web, web_with_claims};
 
-/// A set whose pods from ordinal 10 on have names that are too long for a host.
-fn long_named(replicas: i64) -> (String, Value) {
-    let name = "x".repeat(61);
-    let mut set = web(replicas);
+/// First of eleven ordinals of which the last has a digit more.
+const START: i64 = 999_999_990;
+
+/// Makes a set whose last pod has a name that is too long for a host, and no other.
+///
+/// With its revision's name, which every pod carries as a label, a name of 53 has one letter to spare, if
+/// the hash is a short one: so the template changes until it is.
+async fn create_long_named(bench: &Bench) -> anyhow::Result<String> {
+    let name = "x".repeat(53);
+    let mut set = web(0);
     set["metadata"]["name"] = name.clone().into();
     set["spec"]["podManagementPolicy"] = "Parallel".into();
+    set["spec"]["ordinals"] = json!({ "start": START });
     for labels in [
         "/spec/selector/matchLabels",
         "/spec/template/metadata/labels",
     ] {
-        *set.pointer_mut(labels).unwrap() = json!({ "app": "long" });
+        *set.pointer_mut(labels).context("labels")? = json!({ "app": "long" });
     }
-    (name, set)
+    bench.create(&set).await?;
+    for tag in 0..100 {
+        patch_spec(bench, &name, image(tag)).await?;
+        let kind = ApiResource::erase::<StatefulSet>(&());
+        let sets: Api<DynamicObject> = Api::namespaced_with(bench.cluster.client(), NS, &kind);
+        let hash = rules::hash(&rules::payload(&Set::parse(&sets.get(&name).await?)?), 0);
+        if revision_name(&name, &hash).len() == 63 {
+            patch_spec(bench, &name, json!({ "replicas": 11 })).await?;
+            return Ok(name);
+        }
+    }
+    bail!("no template has a short hash")
+}
+
+async fn patch_spec(bench: &Bench, name: &str, spec: Value) -> anyhow::Result<()> {
+    let sets: Api<StatefulSet> = bench.api();
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    sets.patch(name, &PatchParams::default(), &patch).await?;
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_pod_is_told_and_holds_up_neither_other_sets_nor_scaling_down() {
     let bench = Bench::start().await.unwrap();
-    let (name, long) = long_named(11);
-    bench.create(&long).await.unwrap();
+    let name = create_long_named(&bench).await.unwrap();
     bench.create(&web(2)).await.unwrap();
     bench
         .eventually("all but the refused pod are there", async || {
             let count = bench.pods().await?.len();
             ensure!(count == 12, "{count} pods");
             let events = bench.events().await?;
-            let refused = format!("Create Pod {name}-10 in StatefulSet {name} failed error:");
+            let pod = rules::pod_name(&name, START + 10);
+            let refused = format!("Create Pod {pod} in StatefulSet {name} failed error:");
             let is_told = events.iter().any(|event| event.contains(&refused));
             ensure!(is_told, "{events:?}");
             Ok(())
         })
         .await
         .unwrap();
-    let sets: Api<StatefulSet> = bench.api();
-    let patch = Patch::Merge(json!({ "spec": { "replicas": 3 } }));
-    sets.patch(&name, &PatchParams::default(), &patch)
+    patch_spec(&bench, &name, json!({ "replicas": 3 }))
         .await
         .unwrap();
     bench
