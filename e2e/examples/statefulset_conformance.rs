@@ -1,18 +1,17 @@
 //! Kubernetes' own conformance specs about StatefulSets, with our controller in the place of
 //! kube-controller-manager's: `cargo run -p edgegrid-e2e --example statefulset_conformance`.
 //!
-//! Needs `cargo xtask upstream e2e.test@1.37`. Only the specs that need no kubelet with containers.
+//! Needs `cargo xtask upstream e2e.test@1.37` and `cargo build -p edgegrid`. Only the specs that need no kubelet with containers.
 
 #![expect(clippy::print_stdout, reason = "the report is the purpose")]
 
 use std::process::Stdio;
 
 use anyhow::{Result, ensure};
-use edgegrid_statefulset::{Config, run};
+use edgegrid_testkit::edgegrid::Controller;
 use edgegrid_testkit::{Cluster, node};
 use edgegrid_upstream::{Program, locate};
 use tokio::process::Command;
-use tokio::task::JoinSet;
 
 /// What the names of the specs end with.
 const SPECS: [&str; 4] = [
@@ -29,12 +28,7 @@ async fn main() -> Result<()> {
         .with_controllers_but(["statefulset-controller"])
         .await?;
     cluster.add_nodes([node("n1"), node("n2")]).await?;
-    let mut ours = JoinSet::new();
-    ours.spawn(run(
-        cluster.client(),
-        Config::default(),
-        std::future::pending(),
-    ));
+    let _ours = Controller::start_statefulset(&cluster, "ours", &[]).await?;
     let focus = format!(r"StatefulSet.*({}) \[Conformance\]", SPECS.join("|"));
     let status = Command::new(program)
         .arg("--kubeconfig")

@@ -1,8 +1,14 @@
 //! `cargo xtask diff-statefulset`: our StatefulSet controller beside that of kube-controller-manager.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use anyhow::Result;
 
+use crate::program::{Build, EDGEGRID, comparing};
 use crate::{demo, process, upstream};
+
+/// Scenarios of the step of `cargo xtask test`: about a minute.
+const SMOKE_SCENARIOS: usize = 16;
 
 /// Live the same random scenarios under both StatefulSet controllers on kube-apiserver, and compare.
 #[derive(clap::Args)]
@@ -19,12 +25,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    compare(args, Build::Alone)
+}
+
+/// A few scenarios, others each time: the run prints its seed.
+pub(crate) fn smoke() -> Result<()> {
+    let args = Args {
+        scenarios: SMOKE_SCENARIOS,
+        seed: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
+        only: None,
+    };
+    compare(&args, Build::WithTests)
+}
+
+fn compare(args: &Args, build: Build) -> Result<()> {
     upstream::ensure(&demo::programs())?;
-    let mut compare = process::cargo();
-    compare.args(["run", "--quiet", "--package", "edgegrid-e2e"]);
-    compare.args(["--example", "diff_statefulset", "--"]);
-    compare.args(options(args));
-    process::run(&mut compare)
+    let edgegrid = EDGEGRID.built(build)?;
+    let mut compare = comparing("diff_statefulset").built(build)?;
+    compare.env("EDGEGRID_BINARY", edgegrid.get_program());
+    process::run(compare.args(options(args)))
 }
 
 fn options(args: &Args) -> Vec<String> {

@@ -55,8 +55,8 @@ impl fmt::Display for Case {
     }
 }
 
-pub(crate) fn all(is_quick: bool) -> Vec<Case> {
-    let part = if is_quick { 10 } else { 1 };
+/// All the work, or one of so many parts of it.
+pub(crate) fn all(part: usize) -> Vec<Case> {
     let case = |sets, replicas, management, is_rollout| Case {
         sets,
         replicas,

@@ -1,16 +1,13 @@
-//! The two controllers, each a process of its own.
+//! The two controllers, each a process of its own, without an election and without a limit of its rate.
 
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use edgegrid_benches::usage::{Usage, usage};
-use edgegrid_statefulset::{Config, run};
 use edgegrid_testkit::Cluster;
 use edgegrid_testkit::process::Process;
 use edgegrid_upstream::{Program, locate};
-use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 
 pub(crate) const THEIRS: &str = "kube-controller-manager";
 pub(crate) const OURS: &str = "edgegrid";
@@ -19,15 +16,14 @@ pub(crate) const OURS: &str = "edgegrid";
 pub(crate) struct Contender(Process);
 
 impl Contender {
-    pub(crate) fn start(name: &str, cluster: &Cluster) -> Result<Self> {
-        let kubeconfig = cluster.kubeconfig()?;
+    /// Starts one of the two; `edgegrid` is the program that is ours.
+    pub(crate) fn start(name: &str, cluster: &Cluster, edgegrid: &Path) -> Result<Self> {
         let mut command = if name == THEIRS {
-            theirs(kubeconfig)?
+            theirs()?
         } else {
-            let mut command = Command::new(std::env::current_exe()?);
-            command.arg("--act").arg(kubeconfig);
-            command
+            ours(edgegrid)
         };
+        command.arg("--kubeconfig").arg(cluster.kubeconfig()?);
         Ok(Self(Process::start(
             &format!("measured-{name}"),
             &mut command,
@@ -35,16 +31,16 @@ impl Contender {
         )?))
     }
 
+    /// What it has used so far.
     pub(crate) fn usage(&self) -> Result<Usage> {
         self.0.expect_alive()?;
         usage(&[self.0.pid()])
     }
 }
 
-/// Nothing but the one controller, and no limit of its rate.
-fn theirs(kubeconfig: &Path) -> Result<Command> {
+/// Nothing but the one controller.
+fn theirs() -> Result<Command> {
     let mut command = Command::new(locate(&Program::parse("kube-controller-manager@1.37")?)?);
-    command.arg(format!("--kubeconfig={}", kubeconfig.display()));
     command.args([
         "--controllers=statefulset-controller",
         "--concurrent-statefulset-syncs=10",
@@ -56,12 +52,14 @@ fn theirs(kubeconfig: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// Is the controller, until killed.
-pub(crate) async fn act(kubeconfig: &Path) -> Result<()> {
-    let config = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
-    let config =
-        kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
-    run(client, Config::default(), std::future::pending()).await;
-    Ok(())
+fn ours(edgegrid: &Path) -> Command {
+    let mut command = Command::new(edgegrid);
+    command.args([
+        "statefulset",
+        "--take-over",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1:0",
+        "--log-level=warn",
+    ]);
+    command
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! kube-apiserver + etcd + kube-controller-manager without its StatefulSet controller + simulated node
 //!    ├─ kube-controller-manager with nothing but that controller (a process of its own), then
-//!    └─ ours (a process of its own)
+//!    └─ `edgegrid statefulset --take-over` (a process of its own)
 //! ```
 //!
 //! Pods are bound by their template, so that no scheduler is measured. Calls are those that kube-apiserver
@@ -36,26 +36,37 @@ struct Args {
     /// Put the tables into `docs/figures.md` as well.
     #[arg(long)]
     write: bool,
-    /// Be the controller that is measured.
-    #[arg(long, hide = true, value_name = "KUBECONFIG")]
-    act: Option<PathBuf>,
+    /// A handful of pods: it shows that the measurement still works.
+    #[arg(long, conflicts_with_all = ["quick", "write"])]
+    smoke: bool,
+    /// The program to measure.
+    #[arg(long, value_name = "FILE")]
+    edgegrid: PathBuf,
+}
+
+impl Args {
+    /// Which part of everything is enough.
+    fn part(&self) -> usize {
+        match (self.smoke, self.quick) {
+            (true, _) => 100,
+            (_, true) => 10,
+            _ => 1,
+        }
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    if let Some(kubeconfig) = &args.act {
-        return contender::act(kubeconfig).await;
-    }
     let cluster = Cluster::upstream()
         .with_controllers_but(["statefulset-controller"])
         .await?;
     cluster.add_nodes([node("n1")]).await?;
     let mut columns = Vec::new();
     for name in [contender::THEIRS, contender::OURS] {
-        let contender = Contender::start(name, &cluster)?;
+        let contender = Contender::start(name, &cluster, &args.edgegrid)?;
         let mut results = Vec::new();
-        for case in cases::all(args.quick) {
+        for case in cases::all(args.part()) {
             eprintln!("{name}: {case} …");
             let measured = cases::measure(&cluster, &contender, &case).await;
             results.push(measured.with_context(|| format!("{name}: {case}"))?);

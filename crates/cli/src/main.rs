@@ -7,6 +7,7 @@ mod controller;
 mod crds;
 mod manifests;
 mod output;
+mod service;
 mod statefulset;
 
 /// Runs an application in every edge site of a Kubernetes cluster and keeps each site's

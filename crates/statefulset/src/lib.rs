@@ -26,6 +26,7 @@ mod events;
 mod foreign;
 mod metrics;
 pub mod names;
+pub mod rbac;
 pub mod rules;
 mod wake;
 mod watches;

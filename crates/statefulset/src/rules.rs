@@ -303,6 +303,14 @@ impl Plan {
 }
 
 impl Step {
+    /// This pod and no successor of its name.
+    fn delete(pod: &Pod) -> Self {
+        Self::DeletePod {
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        }
+    }
+
     fn renumber(revision: &Revision, number: i64) -> Self {
         Self::RenumberRevision {
             name: revision.name.clone(),

@@ -56,7 +56,9 @@ async fn main() -> Result<()> {
     println!("kube-controller-manager is done");
     let ours = {
         let side = Side::ours().await?;
-        live_all(&side, &scenarios, args.together).await?
+        let courses = live_all(&side, &scenarios, args.together).await?;
+        side.check_rights()?;
+        courses
     };
     let mut different = 0;
     let mut pictures = 0;

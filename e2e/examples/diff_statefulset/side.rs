@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use edgegrid_statefulset::{Config, run};
+use anyhow::{Context, Result, ensure};
+use edgegrid_testkit::edgegrid::Controller;
 use edgegrid_testkit::{Cluster, node};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// A cluster with one of the two controllers.
 pub(crate) struct Side {
     cluster: Cluster,
-    _ours: JoinSet<()>,
+    ours: Option<Controller>,
 }
 
 /// What a scenario showed: a picture after each step.
@@ -42,26 +42,32 @@ impl Side {
         cluster.add_nodes([node("n1")]).await?;
         Ok(Side {
             cluster,
-            _ours: JoinSet::new(),
+            ours: None,
         })
     }
 
-    /// Ours in the place of its StatefulSet controller.
+    /// Ours in the place of its StatefulSet controller, with the shipped rights and no more.
     pub(crate) async fn ours() -> Result<Side> {
         let cluster = Cluster::upstream()
             .with_controllers_but(["statefulset-controller"])
             .await?;
         cluster.add_nodes([node("n1")]).await?;
-        let mut ours = JoinSet::new();
-        ours.spawn(run(
-            cluster.client(),
-            Config::default(),
-            std::future::pending(),
-        ));
+        let ours = Controller::start_statefulset(&cluster, "ours", &["--concurrency=20"]).await?;
         Ok(Side {
             cluster,
-            _ours: ours,
+            ours: Some(ours),
         })
+    }
+
+    /// Fails if ours was refused a right.
+    pub(crate) fn check_rights(&self) -> Result<()> {
+        let Some(ours) = &self.ours else {
+            return Ok(());
+        };
+        let log = std::fs::read_to_string(ours.process().log())?;
+        let refused = log.lines().find(|line| line.contains("orbidden"));
+        ensure!(refused.is_none(), "a right is missing: {refused:?}");
+        Ok(())
     }
 
     /// Lives a scenario in a namespace of its own.

@@ -1,7 +1,6 @@
 //! Changing hands between kube-controller-manager and ours, and both at once by mistake.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::ensure;
 use edgegrid_statefulset::names;
@@ -13,7 +12,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::support::{
-    Ours, THEIRS, add_nodes, all, api, create_set, identities, nginx_with_claims, rolled_out, set,
+    Ours, THEIRS, add_nodes, all, api, create_set, identities, nginx, rolled_out, told,
 };
 
 async fn image(cluster: &Cluster, tag: &str) {
@@ -84,13 +83,7 @@ async fn revisions(cluster: &Cluster) -> BTreeMap<String, i64> {
 async fn a_set_changes_hands_in_the_middle_of_a_rollout_and_back() {
     let mut cluster = Cluster::upstream().with_controllers().await.unwrap();
     add_nodes(&cluster).await;
-    let mut web = nginx_with_claims();
-    web["spec"]["replicas"] = 5.into();
-    web["spec"]
-        .as_object_mut()
-        .unwrap()
-        .remove("volumeClaimTemplates");
-    create_set(&cluster, &web).await;
+    create_set(&cluster, &nginx(5)).await;
     rolled_out(&cluster).await.unwrap();
 
     // Theirs begins, ours ends.
@@ -98,7 +91,7 @@ async fn a_set_changes_hands_in_the_middle_of_a_rollout_and_back() {
     let before = revisions(&cluster).await;
     assert_eq!(before.len(), 2);
     cluster.restart_controller_manager([THEIRS]).unwrap();
-    let ours = Ours::start(&cluster);
+    let ours = Ours::start(&cluster).await;
     finish_rollout(&cluster, &frozen).await;
     assert_eq!(
         revisions(&cluster).await,
@@ -127,17 +120,10 @@ async fn a_set_changes_hands_in_the_middle_of_a_rollout_and_back() {
 async fn two_controllers_by_mistake_do_not_fight_and_the_user_is_told() {
     let cluster = Cluster::upstream().with_controllers().await.unwrap();
     add_nodes(&cluster).await;
-    let _ours = Ours::start(&cluster);
-    create_set(&cluster, &{
-        let mut web = nginx_with_claims();
-        web["spec"]
-            .as_object_mut()
-            .unwrap()
-            .remove("volumeClaimTemplates");
-        web["spec"]["replicas"] = 4.into();
-        web
-    })
-    .await;
+    let ours = Ours::start(&cluster).await;
+    let watch = ["get", "pods", "-w", "--output-watch-events", "--no-headers"];
+    let watch = cluster.kubectl_in_background(watch).unwrap();
+    create_set(&cluster, &nginx(4)).await;
     rolled_out(&cluster).await.unwrap();
     image(&cluster, "2").await;
     rolled_out(&cluster).await.unwrap();
@@ -151,15 +137,16 @@ async fn two_controllers_by_mistake_do_not_fight_and_the_user_is_told() {
     })
     .await
     .unwrap();
-    assert_eq!(revisions(&cluster).await.len(), 2);
-    let quiet = set(&cluster).await.unwrap().metadata.resource_version;
-    let uids = identities(&cluster).await.unwrap();
-    // Several reconciles of either fit into this: were they to fight, it would show.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(
-        set(&cluster).await.unwrap().metadata.resource_version,
-        quiet,
-        "nobody writes any more"
-    );
-    assert_eq!(identities(&cluster).await.unwrap(), uids);
+    image(&cluster, "3").await;
+    rolled_out(&cluster).await.unwrap();
+    assert_eq!(revisions(&cluster).await.len(), 3);
+    // Every pod was made once for each template and nothing was made or deleted besides.
+    eventually("kubectl has told of the last pod", async || {
+        let (made, gone) = (told(&watch, "ADDED").len(), told(&watch, "DELETED").len());
+        ensure!((made, gone) == (12, 8), "{made} made, {gone} deleted");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    ours.stop().await;
 }

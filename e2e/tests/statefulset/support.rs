@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use edgegrid_statefulset::{Config, run};
-use edgegrid_testkit::{Cluster, Patience, eventually_within, node};
+use edgegrid_testkit::edgegrid::Controller;
+use edgegrid_testkit::process::Process;
+use edgegrid_testkit::{Cluster, Patience, eventually, eventually_within, node};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 
 pub(crate) const THEIRS: &str = "statefulset-controller";
 pub(crate) const SERVICE: &str =
@@ -21,25 +20,40 @@ pub(crate) const SERVICE: &str =
 pub(crate) const SET: &str =
     include_str!("../../../crates/api/fixtures/seeds/004-statefulset.yaml");
 
-/// Our controller, until it is stopped or dropped.
-pub(crate) struct Ours {
-    stop: oneshot::Sender<()>,
-    running: JoinSet<()>,
-}
+/// Our controller as it is shipped and with no more rights than that, until it is stopped or dropped.
+pub(crate) struct Ours(Controller);
 
 impl Ours {
-    pub(crate) fn start(cluster: &Cluster) -> Ours {
-        let (stop, stopped) = oneshot::channel::<()>();
-        let mut running = JoinSet::new();
-        let shutdown = async move { drop(stopped.await) };
-        running.spawn(run(cluster.client(), Config::default(), shutdown));
-        Ours { stop, running }
+    pub(crate) async fn start(cluster: &Cluster) -> Ours {
+        Self::start_as(cluster, "statefulset").await
     }
 
-    /// Asks it to end, and waits until it has.
-    pub(crate) async fn stop(mut self) {
-        self.stop.send(()).unwrap();
-        while self.running.join_next().await.is_some() {}
+    /// Starts another one, whose log goes by this name.
+    pub(crate) async fn start_as(cluster: &Cluster, name: &str) -> Ours {
+        let talkative = ["--log-level=debug,hyper_util=info"];
+        let started = Controller::start_statefulset(cluster, name, &talkative).await;
+        Ours(started.unwrap())
+    }
+
+    /// Asks it to end, waits until it has, and looks whether it missed a right.
+    pub(crate) async fn stop(self) {
+        let process = self.0.process();
+        process.terminate();
+        let ended = eventually("ours has ended", async || {
+            process.exited().context("it runs")
+        });
+        assert!(ended.await.unwrap().success(), "{}", process.tail(20));
+        let log = std::fs::read_to_string(process.log()).unwrap();
+        let refused: Vec<&str> = log
+            .lines()
+            .filter(|line| line.to_lowercase().contains("forbidden"))
+            .collect();
+        assert!(refused.is_empty(), "{refused:#?}");
+    }
+
+    /// What its metrics say.
+    pub(crate) async fn metrics(&self) -> String {
+        self.0.get("/metrics").await.unwrap()
     }
 }
 
@@ -144,6 +158,14 @@ pub(crate) async fn endpoint_addresses(cluster: &Cluster) -> Result<Vec<String>>
     Ok(found)
 }
 
+/// A set without claims.
+pub(crate) fn nginx(replicas: i32) -> Value {
+    let mut set = nginx_with_claims();
+    set["spec"]["replicas"] = replicas.into();
+    set["spec"]["volumeClaimTemplates"] = Value::Null;
+    set
+}
+
 pub(crate) fn nginx_with_claims() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet",
@@ -172,4 +194,13 @@ pub(crate) async fn create_set(cluster: &Cluster, set: &Value) {
         .create(&PostParams::default(), &set)
         .await
         .unwrap();
+}
+
+/// Pods in the order in which kubectl told this of them.
+pub(crate) fn told(watch: &Process, what: &str) -> Vec<String> {
+    let log = watch.tail(1000);
+    let lines = log.lines().filter(|line| line.starts_with(what));
+    lines
+        .filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned))
+        .collect()
 }

@@ -2,7 +2,6 @@
 
 use anyhow::ensure;
 use edgegrid_testkit::eventually;
-use edgegrid_testkit::process::Process;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::Api;
 use kube::api::PostParams;
@@ -10,13 +9,13 @@ use serde_json::json;
 
 use crate::support::{
     Ours, SERVICE, SET, all, cluster_without_theirs, create_set, endpoint_addresses, identities,
-    nginx_with_claims, rolled_out,
+    nginx_with_claims, rolled_out, told,
 };
 
 #[tokio::test]
 async fn the_tutorial_runs_as_it_was_written() {
     let cluster = cluster_without_theirs().await;
-    let _ours = Ours::start(&cluster);
+    let ours = Ours::start(&cluster).await;
     let watch = cluster
         .kubectl_in_background(["get", "pods", "-w", "-l", "app=nginx", "--no-headers"])
         .unwrap();
@@ -135,15 +134,7 @@ async fn the_tutorial_runs_as_it_was_written() {
         position("web-0", "Pending") < position("web-1", "Pending"),
         "{told}"
     );
-}
-
-/// Pods in the order in which kubectl told this of them.
-fn told(watch: &Process, what: &str) -> Vec<String> {
-    let log = watch.tail(1000);
-    let lines = log.lines().filter(|line| line.starts_with(what));
-    lines
-        .filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned))
-        .collect()
+    ours.stop().await;
 }
 
 fn named(ordinals: impl Iterator<Item = i32>) -> Vec<String> {
@@ -153,7 +144,7 @@ fn named(ordinals: impl Iterator<Item = i32>) -> Vec<String> {
 #[tokio::test]
 async fn scaling_with_claims_keeps_the_order_and_the_claims() {
     let cluster = cluster_without_theirs().await;
-    let _ours = Ours::start(&cluster);
+    let ours = Ours::start(&cluster).await;
     let volumes: Api<PersistentVolume> = Api::all(cluster.client());
     for number in 0..10 {
         let volume = json!({
@@ -219,4 +210,5 @@ async fn scaling_with_claims_keeps_the_order_and_the_claims() {
         10,
         "claims stay"
     );
+    ours.stop().await;
 }

@@ -133,7 +133,7 @@ impl Pass<'_> {
         };
         let is_first_unavailable = first_unavailable.is_some_and(|first| first.uid == pod.uid);
         let may_go = !pod.is_terminating && (is_first_unavailable || !self.is_holding_up(pod));
-        steps.extend(may_go.then(|| delete(pod)));
+        steps.extend(may_go.then(|| Step::delete(pod)));
         Flow::Waiting
     }
 
@@ -153,7 +153,7 @@ impl Pass<'_> {
         plan.stage(
             Pace::SlowStart,
             Purpose::Scale,
-            leaving.map(delete).collect(),
+            leaving.map(|pod| Step::delete(pod)).collect(),
         );
     }
 
@@ -161,7 +161,7 @@ impl Pass<'_> {
     fn place(&self, place: &Place, plan: &mut Plan) -> Option<Step> {
         match &place.pod {
             None => self.create(place.ordinal, plan),
-            Some(pod) if pod.is_finished() => (!pod.is_terminating).then(|| delete(pod)),
+            Some(pod) if pod.is_finished() => (!pod.is_terminating).then(|| Step::delete(pod)),
             Some(pod) => {
                 let is_ordered = self.world.set.management == Management::OrderedReady;
                 if is_ordered && self.is_holding_up(pod) {
@@ -325,12 +325,5 @@ fn holder(pod: &Pod, ordinal: i64) -> Holder<'_> {
         name: &pod.name,
         uid: &pod.uid,
         ordinal,
-    }
-}
-
-fn delete(pod: &Arc<Pod>) -> Step {
-    Step::DeletePod {
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
     }
 }

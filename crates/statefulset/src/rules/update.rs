@@ -18,7 +18,11 @@ pub(super) fn deletions(world: &World, revision: &str, lineup: &Lineup) -> Vec<S
     match set.management {
         Management::OrderedReady => {
             let budget = usize::try_from(budget).unwrap_or(0);
-            candidates.into_iter().take(budget).map(delete).collect()
+            candidates
+                .into_iter()
+                .take(budget)
+                .map(|pod| Step::delete(pod))
+                .collect()
         }
         // A pod that is not available already costs nothing to replace, or one that is stuck on the
         // old template would block the rollout that mends it.
@@ -29,7 +33,7 @@ pub(super) fn deletions(world: &World, revision: &str, lineup: &Lineup) -> Vec<S
             stuck
                 .into_iter()
                 .chain(healthy.into_iter().take(budget))
-                .map(delete)
+                .map(|pod| Step::delete(pod))
                 .collect()
         }
     }
@@ -49,11 +53,4 @@ fn candidates<'a>(set: &Set, revision: &str, lineup: &'a Lineup) -> Vec<&'a Arc<
         // A finished pod is deleted anyway, to be made anew.
         .filter(|pod| is_outdated(pod) && !pod.is_finished())
         .collect()
-}
-
-fn delete(pod: &Arc<Pod>) -> Step {
-    Step::DeletePod {
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
-    }
 }

@@ -9,6 +9,7 @@ use edgegrid_statefulset::{Config, run};
 use edgegrid_testkit::faults::Faults;
 use edgegrid_testkit::{Cluster, Patience, eventually_within};
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -37,7 +38,7 @@ impl Bench {
     pub(crate) async fn start() -> Result<Bench> {
         let cluster = Arc::new(Cluster::embedded().await?);
         let client = cluster.client();
-        let monitor = Arc::new(Mutex::new(Monitor::new(cluster.now())));
+        let monitor = Arc::new(Mutex::new(Monitor::new()));
         let nodes = Arc::new(Mutex::new(Nodes {
             start: Duration::from_secs(2),
             stop: Duration::from_secs(1),
@@ -251,33 +252,35 @@ pub(crate) fn image(tag: u8) -> Value {
     json!({ "template": { "spec": { "containers": [{ "name": "nginx", "image": format!("nginx:{tag}") }] } } })
 }
 
-/// Feeds every event about pods, revisions and the set to the monitor, in the order it happened.
+/// Feeds every event about claims, pods, revisions and the set to the monitor, in the order it happened.
 async fn observe(cluster: Arc<Cluster>, monitor: Arc<Mutex<Monitor>>) {
-    let client = cluster.client();
-    let pods = watch(
-        Api::<Pod>::namespaced(client.clone(), NS),
-        watcher::Config::default(),
-    );
-    let sets = watch(
-        Api::<StatefulSet>::namespaced(client.clone(), NS),
-        watcher::Config::default(),
-    );
-    let revisions = watch(
-        Api::<ControllerRevision>::namespaced(client, NS),
-        watcher::Config::default(),
-    );
-    let (mut pods, mut sets, mut revisions) = (
-        pods.default_backoff().boxed(),
-        sets.default_backoff().boxed(),
-        revisions.default_backoff().boxed(),
-    );
+    let mut sets = events::<StatefulSet>(&cluster);
+    let mut revisions = events::<ControllerRevision>(&cluster);
+    let mut claims = events::<PersistentVolumeClaim>(&cluster);
+    let mut pods = events::<Pod>(&cluster);
     loop {
         // Sets before pods: what a user wished counts from the moment it was accepted.
         tokio::select! {
             biased;
             Some(Ok(event)) = sets.next() => monitor.lock().unwrap().set_told(event, cluster.now()),
             Some(Ok(event)) = revisions.next() => monitor.lock().unwrap().revision_told(event),
+            Some(Ok(event)) = claims.next() => monitor.lock().unwrap().claim_told(event, cluster.now()),
             Some(Ok(event)) = pods.next() => monitor.lock().unwrap().pod_told(event, cluster.now()),
         }
     }
+}
+
+fn events<K>(cluster: &Cluster) -> BoxStream<'static, watcher::Result<watcher::Event<K>>>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + Send
+        + serde::de::DeserializeOwned
+        + 'static,
+{
+    let api = Api::<K>::namespaced(cluster.client(), NS);
+    watch(api, watcher::Config::default())
+        .default_backoff()
+        .boxed()
 }

@@ -4,25 +4,31 @@
 //! the window before an event counts as held: a window of nothing but the same instant unless the
 //! scenario made the controller's watches lag.
 
+mod claims;
+mod view;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
 use crate::bench::SET;
+use view::{Seen, Wish, seen, wish};
 
 /// What has been seen so far, and the first rule that was broken.
 pub(crate) struct Monitor {
     pub(crate) window: SignedDuration,
     pub(crate) events: usize,
     set: Option<Wish>,
-    /// The set before its last change, which counts within the window.
-    before: Option<Wish>,
-    changed: Timestamp,
+    /// What was wished before, and until when: it counts within the window.
+    past: Vec<(Timestamp, Wish)>,
+    /// Owners of every claim, by its name.
+    claims: BTreeMap<String, Vec<OwnerReference>>,
     pods: BTreeMap<String, Seen>,
     revisions: BTreeSet<String>,
     expected: BTreeSet<String>,
@@ -31,42 +37,14 @@ pub(crate) struct Monitor {
     pub(crate) log: Vec<String>,
 }
 
-#[derive(Clone)]
-struct Wish {
-    start: i64,
-    replicas: i64,
-    is_ordered: bool,
-    min_ready: i64,
-    partition: i64,
-    max_unavailable: i64,
-    image: String,
-    limit: i64,
-}
-
-#[derive(Clone)]
-struct Seen {
-    name: String,
-    ordinal: i64,
-    is_ours: bool,
-    image: String,
-    revision: String,
-    is_ready: bool,
-    ready_since: Option<Timestamp>,
-    is_leaving: bool,
-    is_finished: bool,
-    /// Since when it has not been ready or has been leaving.
-    unfit_since: Option<Timestamp>,
-    finished_since: Option<Timestamp>,
-}
-
 impl Monitor {
-    pub(crate) fn new(now: Timestamp) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             window: SignedDuration::ZERO,
             events: 0,
             set: None,
-            before: None,
-            changed: now,
+            past: Vec::new(),
+            claims: BTreeMap::new(),
             pods: BTreeMap::new(),
             revisions: BTreeSet::new(),
             expected: BTreeSet::new(),
@@ -75,7 +53,7 @@ impl Monitor {
         }
     }
 
-    /// A user deletes this pod: no rule speaks about that.
+    /// A user deletes this pod or claim: no rule speaks about that.
     pub(crate) fn expect_deletion(&mut self, uid: &str) {
         self.expected.insert(uid.to_owned());
     }
@@ -102,26 +80,8 @@ impl Monitor {
             && set.name_any() == SET
         {
             let wish = wish(&set);
-            let same = self.set.as_ref().is_some_and(|old| {
-                (
-                    old.start,
-                    old.replicas,
-                    old.min_ready,
-                    old.partition,
-                    old.max_unavailable,
-                    &old.image,
-                ) == (
-                    wish.start,
-                    wish.replicas,
-                    wish.min_ready,
-                    wish.partition,
-                    wish.max_unavailable,
-                    &wish.image,
-                )
-            });
-            if !same {
-                self.before = self.set.take();
-                self.changed = now;
+            if let Some(old) = self.set.take_if(|old| *old != wish) {
+                self.past.push((now, old));
             }
             self.set = Some(wish);
             self.events += 1;
@@ -199,6 +159,7 @@ impl Monitor {
             self.fail(format!("{} and {} have one ordinal", new.name, twin.name));
         }
         self.check_identity(pod, new);
+        self.check_claim_of(new);
         let wishes = self.wishes(now);
         if wishes.is_empty() {
             return;
@@ -310,90 +271,15 @@ impl Monitor {
 
     /// What the user wished at some time in the window.
     fn wishes(&self, now: Timestamp) -> Vec<Wish> {
-        let recent = self.changed >= now - self.window;
-        let before = self.before.clone().filter(|_| recent);
-        self.set.clone().into_iter().chain(before).collect()
+        let horizon = now - self.window;
+        let counts = |(until, _): &&(Timestamp, Wish)| *until >= horizon;
+        let past = self.past.iter().filter(counts).map(|(_, wish)| wish);
+        self.set.iter().chain(past).cloned().collect()
     }
 
     fn fail(&mut self, what: String) {
         self.broken.get_or_insert(what);
     }
-}
-
-fn wish(set: &StatefulSet) -> Wish {
-    let spec = &set.spec;
-    let rolling = spec
-        .update_strategy
-        .as_ref()
-        .and_then(|s| s.rolling_update.clone())
-        .unwrap_or_default();
-    let containers = spec
-        .template
-        .spec
-        .as_ref()
-        .map(|spec| spec.containers.clone())
-        .unwrap_or_default();
-    Wish {
-        start: spec
-            .ordinals
-            .as_ref()
-            .and_then(|o| o.start)
-            .unwrap_or(0)
-            .into(),
-        replicas: spec.replicas.unwrap_or(1).into(),
-        is_ordered: spec.pod_management_policy.as_deref() != Some("Parallel"),
-        min_ready: spec.min_ready_seconds.unwrap_or(0).into(),
-        partition: rolling.partition.unwrap_or(0).into(),
-        max_unavailable: match rolling.max_unavailable {
-            Some(k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::Int(count)) => {
-                count.into()
-            }
-            _ => 1,
-        },
-        image: containers
-            .first()
-            .and_then(|c| c.image.clone())
-            .unwrap_or_default(),
-        limit: spec.revision_history_limit.unwrap_or(10).into(),
-    }
-}
-
-fn seen(pod: &Pod, known: Option<&Seen>, now: Timestamp) -> Option<Seen> {
-    let name = pod.name_any();
-    let ordinal = name.strip_prefix(&format!("{SET}-"))?.parse().ok()?;
-    let status = pod.status.clone().unwrap_or_default();
-    let phase = status.phase.unwrap_or_default();
-    let conditions = status.conditions.unwrap_or_default();
-    let ready = conditions
-        .iter()
-        .find(|c| c.type_ == "Ready" && c.status == "True");
-    let is_ready = ready.is_some() && phase == "Running";
-    let is_leaving = pod.metadata.deletion_timestamp.is_some();
-    let is_finished = phase == "Failed" || phase == "Succeeded";
-    let is_unfit = !is_ready || is_leaving;
-    let since = |is: bool, before: Option<Timestamp>| is.then(|| before.unwrap_or(now));
-    Some(Seen {
-        ordinal,
-        is_ours: pod
-            .owner_references()
-            .iter()
-            .any(|owner| owner.kind == "StatefulSet"),
-        image: pod.spec.as_ref()?.containers.first()?.image.clone()?,
-        revision: pod
-            .labels()
-            .get("controller-revision-hash")
-            .cloned()
-            .unwrap_or_default(),
-        is_ready,
-        ready_since: ready
-            .and_then(|c| c.last_transition_time.as_ref())
-            .map(|time| time.0),
-        is_leaving,
-        is_finished,
-        unfit_since: since(is_unfit, known.and_then(|known| known.unfit_since)),
-        finished_since: since(is_finished, known.and_then(|known| known.finished_since)),
-        name,
-    })
 }
 
 /// A time as objects show it.

@@ -92,10 +92,12 @@ async fn a_pod_waits_for_an_old_claim_to_go_and_comes_when_it_has() {
         "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
     });
     let leaving = serde_json::from_value(leaving).unwrap();
-    claims
+    let made = claims
         .create(&PostParams::default(), &leaving)
         .await
         .unwrap();
+    let uid = made.uid().unwrap();
+    bench.monitor.lock().unwrap().expect_deletion(&uid);
     claims
         .delete("data-web-1", &DeleteParams::default())
         .await
