@@ -176,9 +176,10 @@ impl Pod {
         }
     }
 
-    /// It is not there for those who use it: not available, or on its way out.
+    /// It is not there for those who use it: not available, on its way out, or at its end, whatever its
+    /// conditions still say.
     pub fn is_unavailable(&self, min_ready: SignedDuration, now: Timestamp) -> bool {
-        self.is_terminating || !self.is_available(min_ready, now)
+        self.is_terminating || self.is_finished() || !self.is_available(min_ready, now)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rolling updates.
 
-use edgegrid_statefulset::rules::{Pod, Set};
+use edgegrid_statefulset::rules::{Phase, Pod, Set};
 use serde_json::{Value, json};
 
 use crate::world::{OLD, at, pod, set, steps, terminating, unready, world};
@@ -15,12 +15,17 @@ fn rolling(management: &str, partition: i64, max_unavailable: &Value) -> Value {
     })
 }
 
-/// Old pods: `r` ready, `u` unready, `t` terminating, `n` new and ready, `m` missing.
+/// Old pods: `r` ready, `u` unready, `t` terminating, `f` failed with conditions of before; new ones: `n` ready,
+/// `v` unready; `m` missing.
 fn lined_up(set: &Set, pattern: &str) -> Vec<Pod> {
     let of = |(ordinal, kind): (i64, char)| match kind {
         'r' => Some(at(pod(set, ordinal), OLD)),
         'u' => Some(unready(at(pod(set, ordinal), OLD))),
         't' => Some(terminating(at(pod(set, ordinal), OLD))),
+        'f' => Some(Pod {
+            phase: Phase::Failed,
+            ..at(pod(set, ordinal), OLD)
+        }),
         'n' => Some(pod(set, ordinal)),
         'v' => Some(unready(pod(set, ordinal))),
         _ => None,
@@ -111,6 +116,12 @@ fn terminating_pods_use_up_the_budget_wherever_they_are() {
             "{pattern}"
         );
     }
+}
+
+#[test]
+fn a_finished_pod_uses_up_the_budget_whatever_its_conditions_still_say() {
+    assert_eq!(deleted("Parallel", "frr", &json!(1), 0), ["0"]);
+    assert_eq!(deleted("Parallel", "frr", &json!(2), 0), ["0", "2"]);
 }
 
 #[test]
