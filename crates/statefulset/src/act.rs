@@ -175,12 +175,12 @@ impl Actor<'_> {
     async fn step(&self, step: &Step) -> Result<(), Halt> {
         match step {
             Step::AdoptRevision { name, uid } => {
-                self.adopt((&entries::revisions(), Kind::Revisions), name, uid)
-                    .await?
+                let revisions = (&entries::revisions(), Kind::Revisions);
+                self.adopt(revisions, name, uid).await?;
             }
             Step::AdoptPod { name, uid } => {
                 self.adopt((&entries::pods(), Kind::Pods), name, uid)
-                    .await?
+                    .await?;
             }
             Step::ReleasePod { name, uid } => self.release(name, uid).await?,
             Step::CreateRevision { name, body } => return self.create_revision(name, body).await,
@@ -188,41 +188,21 @@ impl Actor<'_> {
                 name,
                 resource_version,
                 number,
-            } => {
-                let patch = json!({ "metadata": { "resourceVersion": resource_version }, "revision": number });
-                let written = self
-                    .calls()
-                    .patch(&entries::revisions(), name, Patch::Merge(&patch))
-                    .await?;
-                self.note(Kind::Revisions, written.version());
-            }
+            } => self.renumber(name, resource_version, *number).await?,
             Step::DeleteRevision { name, uid } => {
-                self.calls()
-                    .delete(&entries::revisions(), name, uid)
-                    .await?
+                let revisions = entries::revisions();
+                self.calls().delete(&revisions, name, uid).await?;
             }
             Step::CreatePod { name, body, claims } => self.create_pod(name, body, claims).await?,
             Step::MendClaims { pod, claims } => {
-                if let Err(error) = self.mend_claims(pod, claims).await {
-                    self.tell(of_pod(
-                        self.set,
-                        Verb::Update,
-                        pod,
-                        Some(&error.for_users()),
-                    ));
-                    return Err(error.into());
-                }
+                let mended = self.mend_claims(pod, claims).await;
+                self.tell_failure(Verb::Update, pod, mended)?;
             }
             Step::UpdatePod {
                 name,
                 patch,
                 claims,
-            } => {
-                let updated = self.update_pod(name, patch.as_ref(), claims).await;
-                let error = updated.as_ref().err().map(Error::for_users);
-                self.tell(of_pod(self.set, Verb::Update, name, error.as_deref()));
-                updated?;
-            }
+            } => self.update_pod(name, patch.as_ref(), claims).await?,
             Step::DeletePod { name, uid } => self.delete_pod(name, uid).await?,
         }
         Ok(())
@@ -289,32 +269,34 @@ impl Actor<'_> {
         }
     }
 
+    /// A template that was used before becomes the newest.
+    async fn renumber(&self, name: &str, resource_version: &str, number: i64) -> Result<(), Error> {
+        let metadata = json!({ "resourceVersion": resource_version });
+        let patch = json!({ "metadata": metadata, "revision": number });
+        let revisions = entries::revisions();
+        let calls = self.calls();
+        let patched = calls.patch(&revisions, name, Patch::Merge(&patch));
+        self.note(Kind::Revisions, patched.await?.version());
+        Ok(())
+    }
+
     async fn create_pod(
         &self,
         name: &str,
         body: &Value,
         claims: &[ClaimStep],
     ) -> Result<(), Error> {
-        let failed =
-            |verb, error: &Error| self.tell(of_pod(self.set, verb, name, Some(&error.for_users())));
-        if let Err(error) = self.create_claims(name, claims).await {
-            failed(Verb::Create, &error);
-            return Err(error);
-        }
-        let written = match self.calls().create(&entries::pods(), name, body).await {
-            Ok(written) => written,
+        let made = self.create_claims(name, claims).await;
+        self.tell_failure(Verb::Create, name, made)?;
+        let made = self.calls().create(&entries::pods(), name, body).await;
+        let written = match made {
             // Our cache is behind, or somebody else was faster: nothing to tell.
             Err(error) if error.is_already_exists() => return Err(error),
-            Err(error) => {
-                failed(Verb::Create, &error);
-                return Err(error);
-            }
+            other => self.tell_failure(Verb::Create, name, other)?,
         };
         self.note(Kind::Pods, written.version());
-        if let Err(error) = self.own_claims(claims).await {
-            failed(Verb::Update, &error);
-            return Err(error);
-        }
+        let owned = self.own_claims(claims).await;
+        self.tell_failure(Verb::Update, name, owned)?;
         self.tell(of_pod(self.set, Verb::Create, name, None));
         Ok(())
     }
@@ -325,24 +307,46 @@ impl Actor<'_> {
         patch: Option<&Value>,
         claims: &[ClaimStep],
     ) -> Result<(), Error> {
+        let updated = self.mend_pod(name, patch, claims).await;
+        self.tell_outcome(Verb::Update, name, updated)
+    }
+
+    async fn mend_pod(
+        &self,
+        name: &str,
+        patch: Option<&Value>,
+        claims: &[ClaimStep],
+    ) -> Result<(), Error> {
         self.mend_claims(name, claims).await?;
         if let Some(patch) = patch {
-            let written = self
-                .calls()
-                .patch(&entries::pods(), name, Patch::Strategic(patch))
-                .await?;
-            self.note(Kind::Pods, written.version());
+            let pods = entries::pods();
+            let calls = self.calls();
+            let patched = calls.patch(&pods, name, Patch::Strategic(patch));
+            self.note(Kind::Pods, patched.await?.version());
         }
         Ok(())
     }
 
     async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), Error> {
         let deleted = self.calls().delete(&entries::pods(), name, uid).await;
-        let error = deleted.as_ref().err().map(Error::for_users);
-        self.tell(of_pod(self.set, Verb::Delete, name, error.as_deref()));
-        deleted?;
+        self.tell_outcome(Verb::Delete, name, deleted)?;
         self.writes.note_deleted(&self.set.uid, (name, uid));
         Ok(())
+    }
+
+    /// Tells how it went with a pod.
+    fn tell_outcome(&self, verb: Verb, pod: &str, result: Result<(), Error>) -> Result<(), Error> {
+        if result.is_ok() {
+            self.tell(of_pod(self.set, verb, pod, None));
+        }
+        self.tell_failure(verb, pod, result)
+    }
+
+    /// Tells only what went wrong with a pod.
+    fn tell_failure<T>(&self, verb: Verb, pod: &str, result: Result<T, Error>) -> Result<T, Error> {
+        result.inspect_err(|error| {
+            self.tell(of_pod(self.set, verb, pod, Some(&error.for_users())));
+        })
     }
 
     fn calls(&self) -> Calls<'_> {

@@ -252,29 +252,26 @@ pub fn plan(world: &World) -> Plan {
         recheck: recheck(world, &claimed.pods),
         ..Plan::default()
     };
+    plan.forget = history::surplus(set, &history, &chosen, &claimed.pods)
+        .iter()
+        .map(|revision| Step::forget(revision))
+        .collect();
     let mut ownership = ownership::adopt_revisions(set, &history);
     ownership.extend(claimed.steps);
     plan.stage(Pace::OneByOne, Purpose::Ownership, ownership);
-    plan.stage(
-        Pace::OneByOne,
-        Purpose::Revision,
-        chosen.step.clone().into_iter().collect(),
-    );
-    for surplus in history::surplus(set, &history, &chosen, &claimed.pods) {
-        plan.forget.push(Step::DeleteRevision {
-            name: surplus.name.clone(),
-            uid: surplus.uid.clone(),
-        });
-    }
-    let flow = order::arrange(world, &chosen, &lineup, &mut plan);
-    match (&set.strategy, flow) {
-        (Strategy::RollingUpdate(_), order::Flow::Settled) => {
-            let steps = update::deletions(world, &chosen.update.name, &lineup);
-            plan.stage(Pace::OneByOne, Purpose::Rollout, steps);
-        }
-        _ => {}
-    }
+    let revision = chosen.step.clone().into_iter().collect();
+    plan.stage(Pace::OneByOne, Purpose::Revision, revision);
+    arrange(world, &chosen, &lineup, &mut plan);
     plan
+}
+
+/// Adds what the scale of the set needs, and its rollout if it needs nothing.
+fn arrange(world: &World, chosen: &revision::Chosen, lineup: &order::Lineup, plan: &mut Plan) {
+    let flow = order::arrange(world, chosen, lineup, plan);
+    if let (Strategy::RollingUpdate(_), order::Flow::Settled) = (&world.set.strategy, flow) {
+        let steps = update::deletions(world, &chosen.update.name, lineup);
+        plan.stage(Pace::OneByOne, Purpose::Rollout, steps);
+    }
 }
 
 impl World {
@@ -308,6 +305,13 @@ impl Step {
         Self::DeletePod {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
+        }
+    }
+
+    fn forget(revision: &Revision) -> Self {
+        Self::DeleteRevision {
+            name: revision.name.clone(),
+            uid: revision.uid.clone(),
         }
     }
 

@@ -312,8 +312,8 @@ pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
 
 /// All controllers but these.
 fn controllers_flag(without: &[String]) -> String {
-    let without: String = without.iter().map(|name| format!(",-{name}")).collect();
-    format!("--controllers=*{without}")
+    let all = "--controllers=*".to_owned();
+    without.iter().fold(all, |flag, name| flag + ",-" + name)
 }
 
 fn etcd_flags(folder: &Path, clients: u16, peers: u16) -> Vec<String> {

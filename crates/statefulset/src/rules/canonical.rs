@@ -63,12 +63,12 @@ fn write_number(out: &mut String, number: &Number) {
     if size != 0.0 && !(1e-6..1e21).contains(&size) {
         let written = format!("{float:e}");
         // Go's exponents always have a sign.
-        out.push_str(&match written.split_once('e') {
+        let _ = match written.split_once('e') {
             Some((digits, exponent)) if !exponent.starts_with('-') => {
-                format!("{digits}e+{exponent}")
+                write!(out, "{digits}e+{exponent}")
             }
-            _ => written,
-        });
+            _ => write!(out, "{written}"),
+        };
         return;
     }
     let _ = write!(out, "{float}");

@@ -132,8 +132,8 @@ impl Pass<'_> {
             return Flow::Settled;
         };
         let is_first_unavailable = first_unavailable.is_some_and(|first| first.uid == pod.uid);
-        let may_go = !pod.is_terminating && (is_first_unavailable || !self.is_holding_up(pod));
-        steps.extend(may_go.then(|| Step::delete(pod)));
+        let may_go = pod.is_finished() || is_first_unavailable || !self.is_holding_up(pod);
+        steps.extend((may_go && !pod.is_terminating).then(|| Step::delete(pod)));
         Flow::Waiting
     }
 
@@ -299,10 +299,10 @@ impl Pass<'_> {
     }
 
     /// The lowest pod that holds others up, so that it may go although it is not available. Called when
-    /// every wanted pod is available; what is finished counts too, whatever its conditions still say.
+    /// every wanted pod is available. Nobody waits for one that is finished: it would be for ever.
     fn first_unavailable<'a>(&self, lineup: &'a Lineup) -> Option<&'a Arc<Pod>> {
         let mut lowest_first = lineup.condemned.iter().rev();
-        lowest_first.find(|pod| self.is_holding_up(pod))
+        lowest_first.find(|pod| self.is_holding_up(pod) && !pod.is_finished())
     }
 
     /// Others of an ordered set wait for it.

@@ -169,9 +169,8 @@ impl Pod {
     /// It has been ready for long enough. Its phase does not matter here, as in Kubernetes.
     pub fn is_available(&self, min_ready: SignedDuration, now: Timestamp) -> bool {
         match self.readiness {
-            Readiness::NotReady => false,
             Readiness::Ready { .. } if min_ready.is_zero() => true,
-            Readiness::Ready { since: None } => false,
+            Readiness::NotReady | Readiness::Ready { since: None } => false,
             Readiness::Ready { since: Some(since) } => now.duration_since(since) >= min_ready,
         }
     }

@@ -32,9 +32,9 @@ fn promises_hold_through_random_lives_and_every_set_becomes_what_it_should_be() 
     let began = tokio::time::Instant::now().into_std();
     let (mut steps, mut events, mut lives) = (0, 0, 0);
     while wanted.map_or(began.elapsed() < NORMAL_RUN, |wanted| steps < wanted) {
-        let (taken, seen) = one_life(seed + lives);
+        let (taken, told) = one_life(seed + lives);
         steps += taken;
-        events += seen;
+        events += told;
         lives += 1;
     }
     println!(
@@ -56,8 +56,8 @@ fn one_life(seed: u64) -> (usize, usize) {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let counted = std::cell::Cell::new((0, 0));
     let outcome = TestRunner::new_with_rng(config, rng).run(&life(), |life| {
-        let seen = live(&life).map_err(|error| TestCaseError::fail(format!("{error:#}")))?;
-        counted.set((life.steps.len(), seen));
+        let events = live(&life).map_err(|error| TestCaseError::fail(format!("{error:#}")))?;
+        counted.set((life.steps.len(), events));
         Ok(())
     });
     if let Err(TestError::Fail(reason, life)) = outcome {
@@ -328,11 +328,7 @@ async fn check_claims(bench: &Bench, life: &Life) -> Result<()> {
                 .persistent_volume_claim_retention_policy
                 .clone()
                 .unwrap_or_default();
-            let wanted = if policy.when_deleted.as_deref() == Some("Delete") {
-                1
-            } else {
-                0
-            };
+            let wanted = usize::from(policy.when_deleted.as_deref() == Some("Delete"));
             let claims = bench.claims().await?;
             for pod in bench.pods().await? {
                 let name = format!("data-{}", pod.name_any());

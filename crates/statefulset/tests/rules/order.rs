@@ -109,6 +109,21 @@ fn a_finished_pod_that_still_says_it_is_ready_does_not_block_scaling_down() {
 }
 
 #[test]
+fn finished_pods_never_block_scaling_down_however_many() {
+    let set = set(0, &json!({}));
+    let finished = |ordinal| in_phase(pod(&set, ordinal), Phase::Failed);
+    let cases = [
+        (vec![finished(0), pod(&set, 1), finished(2)], "-web-2"),
+        (vec![unready(pod(&set, 0)), finished(1)], "-web-1"),
+        (vec![finished(0), unready(pod(&set, 1))], "-web-1"),
+        (vec![finished(0)], "-web-0"),
+    ];
+    for (there, wanted) in cases {
+        assert_eq!(steps(&world(&set, there)), [wanted]);
+    }
+}
+
+#[test]
 fn a_parallel_set_removes_all_at_once() {
     let set = set(1, &parallel());
     let there = vec![

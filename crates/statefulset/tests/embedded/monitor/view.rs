@@ -9,6 +9,7 @@ use crate::bench::SET;
 
 /// What a user asks for.
 #[derive(Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "fields of a set's spec")]
 pub(super) struct Wish {
     pub(super) start: i64,
     pub(super) replicas: i64,
@@ -26,6 +27,7 @@ pub(super) struct Wish {
 
 /// A pod as it was last told.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "any of them may hold")]
 pub(super) struct Seen {
     pub(super) name: String,
     pub(super) ordinal: i64,
