@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use edgegrid_testkit::edgegrid::Controller;
-use edgegrid_testkit::{Cluster, node};
+use edgegrid_testkit::{Cluster, eventually, node};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
@@ -220,12 +220,25 @@ impl<'a> Life<'a> {
             ..DeleteParams::default()
         };
         sets.delete(SET, &orphan).await?;
+        eventually("the set is gone without its pods", async || {
+            ensure!(sets.get_opt(SET).await?.is_none(), "it is there");
+            Ok(())
+        })
+        .await?;
         self.quiet().await;
         self.create(scenario).await
     }
 
-    /// Waits until nothing happens any more and takes a picture.
+    /// Waits until the set has been looked at and nothing happens any more, and takes a picture.
     async fn settled(&self) -> Result<Snapshot> {
+        let sets: Api<StatefulSet> = self.api();
+        eventually("the controller has seen the set", async || {
+            let set = sets.get(SET).await?;
+            let seen = set.status.and_then(|status| status.observed_generation);
+            ensure!(seen == set.metadata.generation, "{seen:?}");
+            Ok(())
+        })
+        .await?;
         self.quiet().await;
         let order = std::mem::take(&mut *self.log.lock().expect("no panic while locked"));
         snapshot(&self.cluster.client(), self.namespace, order).await
