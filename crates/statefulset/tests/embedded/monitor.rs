@@ -24,6 +24,8 @@ use view::{Seen, Wish, seen, wish};
 pub(crate) struct Monitor {
     pub(crate) window: SignedDuration,
     pub(crate) events: usize,
+    /// Writes that the scenario lets go wrong: each may put off that a revision is forgotten.
+    pub(crate) lost_writes: usize,
     set: Option<Wish>,
     /// What was wished before, and until when: it counts within the window.
     past: Vec<(Timestamp, Wish)>,
@@ -42,6 +44,7 @@ impl Monitor {
         Self {
             window: SignedDuration::ZERO,
             events: 0,
+            lost_writes: 0,
             set: None,
             past: Vec::new(),
             claims: BTreeMap::new(),
@@ -106,7 +109,7 @@ impl Monitor {
             .map(|pod| pod.revision.as_str())
             .collect();
         // Beside the kept ones: those of pods, the current and the new one, and one that is forgotten next.
-        let most = set.limit + i64::try_from(in_use.len()).unwrap() + 3;
+        let most = set.limit + i64::try_from(in_use.len() + self.lost_writes).unwrap() + 3;
         let count = i64::try_from(self.revisions.len()).unwrap();
         if count > most {
             self.fail(format!("{count} revisions, at most {most} expected"));

@@ -133,7 +133,7 @@ async fn take(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<
         Step::Delete(ordinal) => bench.delete_pod(&name(ordinal)).await?,
         Step::Stray(ordinal) => relabel(bench, &name(ordinal), "stray").await?,
         Step::Return => return_strays(bench).await?,
-        Step::Write(trouble, nth) => faults.inject(*nth, fault(*trouble), is_write),
+        Step::Write(trouble, nth) => lose_write(bench, faults, *nth, fault(*trouble)),
         Step::Watch(kind) => disturb_watch(bench, faults, *kind),
         Step::Crash {
             nth,
@@ -185,15 +185,19 @@ async fn crash(
     } else {
         Fault::Hang
     };
-    faults.inject(nth, fault, is_write);
+    lose_write(bench, faults, nth, fault);
     sleep(Duration::from_secs(3)).await;
     bench.crash().await;
     sleep(Duration::from_millis(down)).await;
     bench.start_controller()
 }
 
-fn is_write(method: &str, path: &str) -> bool {
-    method != "GET" && !path.contains("/events")
+/// The n-th write from here on goes wrong, and the monitor knows.
+fn lose_write(bench: &Bench, faults: &Faults, nth: usize, fault: Fault) {
+    bench.monitor.lock().unwrap().lost_writes += 1;
+    faults.inject(nth, fault, |method, path| {
+        method != "GET" && !path.contains("/events")
+    });
 }
 
 fn fault(trouble: Trouble) -> Fault {
