@@ -1,5 +1,6 @@
 //! The figures of both as a table.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use edgegrid_benches::report::{machine, table};
@@ -28,8 +29,9 @@ pub(crate) fn tables(theirs: &[Measured], ours: &[Measured]) -> String {
         table(&rows)
     );
     for (theirs, ours) in theirs.iter().zip(ours) {
-        text += &format!(
-            "- {}: theirs {}; ours {}\n",
+        let _ = writeln!(
+            text,
+            "- {}: theirs {}; ours {}",
             theirs.name,
             theirs.calls.words(),
             ours.calls.words()

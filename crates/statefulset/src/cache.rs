@@ -307,7 +307,7 @@ mod tests {
         }
     }
 
-    fn names(found: Vec<Arc<Thing>>) -> Vec<&'static str> {
+    fn names(found: &[Arc<Thing>]) -> Vec<&'static str> {
         found.iter().map(|thing| thing.name).collect()
     }
 
@@ -317,12 +317,12 @@ mod tests {
         cache.take(Event::Apply(thing("a", Some("x"), 1)));
         cache.take(Event::Apply(thing("b", None, 2)));
         cache.take(Event::Apply(thing("c", Some("y"), 3)));
-        assert_eq!(names(cache.owned_or_orphaned("ns", "x")), ["a", "b"]);
+        assert_eq!(names(&cache.owned_or_orphaned("ns", "x")), ["a", "b"]);
         cache.take(Event::Apply(thing("a", Some("y"), 4)));
-        assert_eq!(names(cache.owned_or_orphaned("ns", "x")), ["b"]);
+        assert_eq!(names(&cache.owned_or_orphaned("ns", "x")), ["b"]);
         cache.take(Event::Delete(thing("c", Some("y"), 5)));
-        assert_eq!(names(cache.owned_or_orphaned("ns", "y")), ["a", "b"]);
-        assert_eq!(names(cache.with_prefix("ns", "b")), ["b"]);
+        assert_eq!(names(&cache.owned_or_orphaned("ns", "y")), ["a", "b"]);
+        assert_eq!(names(&cache.with_prefix("ns", "b")), ["b"]);
         assert!(cache.of_namespace("other").is_empty());
     }
 
@@ -356,7 +356,7 @@ mod tests {
         let changes = cache.take(Event::InitDone);
         assert_eq!(changes.len(), 2);
         assert!(changes[0].after.is_none());
-        assert_eq!(names(cache.of_namespace("ns")), ["b"]);
+        assert_eq!(names(&cache.of_namespace("ns")), ["b"]);
         assert!(cache.ready().now_or_never().is_some());
     }
 }

@@ -116,7 +116,7 @@ impl<'a> Life<'a> {
         let mut watches = JoinSet::new();
         let (client, written) = (cluster.client(), log.clone());
         let note = move |event: &Event<Pod>| {
-            note(event, &mut written.lock().expect("no panic while locked"))
+            note(event, &mut written.lock().expect("no panic while locked"));
         };
         observe(
             &mut watches,

@@ -13,7 +13,7 @@ use crate::world::{
 };
 
 /// The template of the compatibility data that Kubernetes checks itself with.
-fn known_template(metadata: Value) -> Value {
+fn known_template(metadata: &Value) -> Value {
     json!({
         "metadata": metadata,
         "spec": {
@@ -27,7 +27,7 @@ fn known_template(metadata: Value) -> Value {
     })
 }
 
-fn known_payload(metadata: Value) -> Value {
+fn known_payload(metadata: &Value) -> Value {
     let mut template = known_template(metadata);
     template["$patch"] = "replace".into();
     json!({ "spec": { "template": template } })
@@ -39,7 +39,7 @@ fn names_are_those_of_kube_controller_manager() {
     let old = json!({ "annotations": { "test": "value" }, "creationTimestamp": null, "labels": { "app": "foo" } });
     for (metadata, wanted) in [(old, "test-c77f6d978"), (new, "test-776999688b")] {
         assert_eq!(
-            revision_name("test", &hash(&known_payload(metadata), 0)),
+            revision_name("test", &hash(&known_payload(&metadata), 0)),
             wanted
         );
     }
@@ -49,7 +49,7 @@ fn names_are_those_of_kube_controller_manager() {
 fn the_payload_of_a_set_has_no_null_times_whatever_server_told_it() {
     let old = json!({ "annotations": { "test": "value" }, "creationTimestamp": null, "labels": { "app": "web" } });
     let new = json!({ "annotations": { "test": "value" }, "labels": { "app": "web" } });
-    let of = |metadata: Value| payload(&set(1, &json!({ "template": known_template(metadata) })));
+    let of = |metadata: Value| payload(&set(1, &json!({ "template": known_template(&metadata) })));
     assert_eq!(of(old), of(new));
 }
 
