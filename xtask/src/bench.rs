@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: how much the parts need for their work, beside what they stand in for.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::program::{Build, EDGEGRID, measuring};
@@ -26,18 +28,16 @@ enum Subject {
     Apiserver,
     /// `edgegrid controller` on kube-apiserver, beside a plain loop of creates.
     Controller,
+    /// Our StatefulSet controller beside that of kube-controller-manager.
+    Statefulset,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     upstream::ensure(&demo::programs())?;
     let mut bench = match args.subject {
         Subject::Apiserver => measuring("apiserver").built(Build::Release)?,
-        Subject::Controller => {
-            let edgegrid = EDGEGRID.built(Build::Release)?;
-            let mut bench = measuring("controller").built(Build::Release)?;
-            bench.arg("--edgegrid").arg(edgegrid.get_program());
-            bench
-        }
+        Subject::Controller => measuring_edgegrid("controller", Build::Release)?,
+        Subject::Statefulset => measuring_edgegrid("statefulset", Build::Release)?,
     };
     if args.quick {
         bench.arg("--quick");
@@ -51,6 +51,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Every measurement once, with next to nothing to measure: it shows that the program still works.
 pub(crate) fn smoke() -> Result<()> {
     upstream::ensure(&demo::programs())?;
-    let mut bench = measuring("apiserver").built(Build::WithTests)?;
-    process::run(bench.arg("--smoke"))
+    let mut apiserver = measuring("apiserver").built(Build::WithTests)?;
+    process::run(apiserver.arg("--smoke"))?;
+    let mut statefulset = measuring_edgegrid("statefulset", Build::WithTests)?;
+    process::run(statefulset.arg("--smoke"))
+}
+
+/// A measurement of the program itself, as a process of its own.
+fn measuring_edgegrid(name: &'static str, build: Build) -> Result<Command> {
+    let edgegrid = EDGEGRID.built(build)?;
+    let mut bench = measuring(name).built(build)?;
+    bench.arg("--edgegrid").arg(edgegrid.get_program());
+    Ok(bench)
 }

@@ -11,6 +11,7 @@ mod crds;
 mod debian;
 mod demo;
 mod diff_api;
+mod diff_statefulset;
 mod edges;
 mod fuzz;
 mod generated;
@@ -41,6 +42,7 @@ enum Command {
     Test(test::Args),
     Demo(demo::Args),
     DiffApi(diff_api::Args),
+    DiffStatefulset(diff_statefulset::Args),
     Upstream(upstream::Args),
     Crds(crds::Args),
     Rbac(rbac::Args),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::DiffApi(args) => diff_api::run(&args),
+        Command::DiffStatefulset(args) => diff_statefulset::run(&args),
         Command::Upstream(args) => upstream::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Rbac(args) => rbac::run(&args),

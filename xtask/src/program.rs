@@ -45,6 +45,15 @@ pub(crate) const fn measuring(name: &'static str) -> Program {
     }
 }
 
+/// A program of the `e2e` package.
+pub(crate) const fn comparing(name: &'static str) -> Program {
+    Program {
+        package: "edgegrid-e2e",
+        flag: "--example",
+        name,
+    }
+}
+
 impl Program {
     /// Builds it; arguments can be added to the command.
     pub(crate) fn built(self, build: Build) -> Result<Command> {

@@ -1,10 +1,10 @@
-//! `cargo xtask rbac`: the controller's rights, from the list next to the code that needs them.
+//! `cargo xtask rbac`: the controllers' rights, from the lists next to the code that needs them.
 
 use anyhow::Result;
 
 use crate::generated::{Generated, Mode};
 
-/// Write the controller's rights and its Deployment to `deploy/rbac` and `deploy/controller`.
+/// Write the rights of the controllers and the Deployment to `deploy/rbac` and `deploy/controller`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

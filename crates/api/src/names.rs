@@ -285,6 +285,8 @@ pub mod kins {
 pub const YES: &str = "yes";
 /// The controller's Deployment, service account, roles and lease.
 pub const CONTROLLER: &str = "edgegrid-controller";
+/// Service account, roles and lease of the StatefulSet controller.
+pub const STATEFULSET_CONTROLLER: &str = "edgegrid-statefulset";
 /// Namespace of what edgegrid itself runs, unless configured otherwise.
 pub const SYSTEM_NAMESPACE: &str = "edgegrid-system";
 /// Name of the template that means `spec.template`.

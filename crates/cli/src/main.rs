@@ -7,6 +7,8 @@ mod controller;
 mod crds;
 mod manifests;
 mod output;
+mod service;
+mod statefulset;
 
 /// Runs an application in every edge site of a Kubernetes cluster and keeps each site's
 /// traffic at home.
@@ -22,6 +24,7 @@ enum Command {
     Controller(Box<controller::Args>),
     Crds(crds::Args),
     Manifests(manifests::Args),
+    Statefulset(statefulset::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -29,5 +32,6 @@ fn main() -> anyhow::Result<()> {
         Command::Controller(args) => controller::run(*args),
         Command::Crds(args) => crds::run(&args),
         Command::Manifests(args) => manifests::run(&args),
+        Command::Statefulset(args) => statefulset::run(args),
     }
 }

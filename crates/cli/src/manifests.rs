@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::output;
+use rbac::Account;
 
 /// Print the manifests that run the controller in a cluster: namespace, service account, least
 /// rights, Deployment.
@@ -29,7 +30,11 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = default_image())]
     image: String,
 
-    /// Write files into this folder instead of printing: rbac/controller.yaml and
+    /// Print what `edgegrid statefulset` needs instead: namespace, service account, least rights.
+    #[arg(long, conflicts_with_all = ["output_dir", "image"])]
+    statefulset: bool,
+
+    /// Write files into this folder instead of printing: rbac/controller.yaml, rbac/statefulset.yaml and
     /// controller/deployment.yaml.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -41,12 +46,18 @@ fn default_image() -> String {
 
 /// Prints or writes the manifests.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let rights = documents(&rbac::manifests(&args.namespace)?)?;
+    let rights = |account: Account| documents(&account.manifests(&args.namespace)?);
+    let of_sets = rights(Account::of_sets())?;
+    if args.statefulset {
+        return output::print(&of_sets).context("print manifests");
+    }
+    let of_grids = rights(Account::of_grids())?;
     let controller = documents(&[deployment::manifest(&args.namespace, &args.image)])?;
     let Some(folder) = &args.output_dir else {
-        return output::print(&(rights + &controller)).context("print manifests");
+        return output::print(&(of_grids + &controller)).context("print manifests");
     };
-    write(&folder.join("rbac"), "controller.yaml", &rights)?;
+    write(&folder.join("rbac"), "controller.yaml", &of_grids)?;
+    write(&folder.join("rbac"), "statefulset.yaml", &of_sets)?;
     write(&folder.join("controller"), "deployment.yaml", &controller)
 }
 
@@ -76,6 +87,6 @@ fn manifest(kind: (&str, &str), metadata: Value, content: impl Serialize) -> Res
 }
 
 /// Labels by which people find what belongs together.
-fn labels() -> Value {
-    json!({ "app.kubernetes.io/name": names::CONTROLLER })
+fn labels(name: &str) -> Value {
+    json!({ "app.kubernetes.io/name": name })
 }

@@ -2,5 +2,8 @@
 
 #[test]
 fn the_command_line_answers_as_written_down() {
-    trycmd::TestCases::new().case("tests/cmd/*.trycmd");
+    trycmd::TestCases::new()
+        // Errors look as users see them, whatever the developer has set.
+        .env("RUST_BACKTRACE", "0")
+        .case("tests/cmd/*.trycmd");
 }

@@ -30,7 +30,7 @@ use crate::builders::NodeBuilder;
 use crate::control_plane::{ControlPlane, Wanted, client};
 use crate::faults::{Faults, Faulty};
 use crate::kubelet::Kubelet;
-use crate::process::output_async;
+use crate::process::{Process, output_async};
 use crate::runtime::{PodRuntime, SimulatedPods};
 
 /// Environment variable that chooses the Kubernetes minor of [`Cluster::upstream`].
@@ -93,6 +93,7 @@ impl Cluster {
                 version,
                 listen: Ipv4Addr::LOCALHOST,
                 controllers: false,
+                without_controllers: Vec::new(),
                 without_admission: Vec::new(),
             },
             pods: Arc::new(SimulatedPods::default()),
@@ -227,6 +228,20 @@ impl Cluster {
         }
     }
 
+    /// Ends kube-controller-manager, and starts it again without these of its controllers.
+    pub fn restart_controller_manager<'a>(
+        &mut self,
+        without: impl IntoIterator<Item = &'a str>,
+    ) -> Result<()> {
+        let without: Vec<String> = without.into_iter().map(str::to_owned).collect();
+        match &mut self.backend {
+            Backend::Upstream(real) => real
+                .plane
+                .restart_controller_manager(&real.version, &without),
+            Backend::Embedded { .. } => bail!("an embedded cluster has no kube-controller-manager"),
+        }
+    }
+
     /// Runs kubectl of the cluster's own version as an administrator and gives what it printed.
     pub async fn kubectl<A: AsRef<str>>(
         &self,
@@ -241,6 +256,18 @@ impl Cluster {
         args: impl IntoIterator<Item = A>,
         input: &str,
     ) -> Result<String> {
+        output_async(self.kubectl_command(args)?, input.to_owned()).await
+    }
+
+    /// kubectl in the background, for `--watch`: what it prints is in its log.
+    pub fn kubectl_in_background<A: AsRef<str>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<Process> {
+        Process::start("kubectl", &mut self.kubectl_command(args)?, self.folder()?)
+    }
+
+    fn kubectl_command<A: AsRef<str>>(&self, args: impl IntoIterator<Item = A>) -> Result<Command> {
         let real = self.real()?;
         let program = Program::parse(&format!("kubectl@{}", real.version))?;
         let mut command = Command::new(locate(&program)?);
@@ -248,7 +275,7 @@ impl Cluster {
         for arg in args {
             command.arg(arg.as_ref());
         }
-        output_async(command, input.to_owned()).await
+        Ok(command)
     }
 
     /// Applies an object (server-side, under the tests' own manager) and gives what is stored.
@@ -319,6 +346,14 @@ impl Upstream {
     #[must_use]
     pub fn with_controllers(mut self) -> Self {
         self.wanted.controllers = true;
+        self
+    }
+
+    /// With kube-controller-manager but for these of its controllers, and kube-scheduler.
+    #[must_use]
+    pub fn with_controllers_but<'a>(mut self, without: impl IntoIterator<Item = &'a str>) -> Self {
+        self.wanted.controllers = true;
+        self.wanted.without_controllers = without.into_iter().map(str::to_owned).collect();
         self
     }
 

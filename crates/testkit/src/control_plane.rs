@@ -30,6 +30,7 @@ const ADVERTISED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 /// Addresses of Services; the first is that of `kubernetes` itself.
 const SERVICE_RANGE: &str = "10.96.0.0/16";
 const FIRST_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// Group whose members may do everything.
 const ADMINS: &str = "system:masters";
 
@@ -39,6 +40,7 @@ pub(crate) struct Wanted {
     pub(crate) version: String,
     pub(crate) listen: Ipv4Addr,
     pub(crate) controllers: bool,
+    pub(crate) without_controllers: Vec<String>,
     pub(crate) without_admission: Vec<String>,
 }
 
@@ -81,7 +83,8 @@ impl ControlPlane {
         )?;
         plane.wait_until_ready().await?;
         if wanted.controllers {
-            plane.start_controllers(&wanted.version)?;
+            plane.start_controller_manager(&wanted.version, &wanted.without_controllers)?;
+            plane.start_scheduler(&wanted.version)?;
             plane.wait_for_service_account().await?;
         }
         Ok(plane)
@@ -160,12 +163,13 @@ impl ControlPlane {
         ])
     }
 
-    fn start_controllers(&mut self, version: &str) -> Result<()> {
+    fn start_controller_manager(&mut self, version: &str, without: &[String]) -> Result<()> {
         let manager = self.kubeconfig("system:kube-controller-manager", None)?;
         let flags = [
             format!("--kubeconfig={}", manager.display()),
             "--leader-elect=false".into(),
             "--secure-port=0".into(),
+            controllers_flag(without),
             format!("--root-ca-file={}", self.pki.ca().display()),
             format!(
                 "--service-account-private-key-file={}",
@@ -178,9 +182,29 @@ impl ControlPlane {
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
         ];
-        let name = "kube-controller-manager";
-        self.run(name, &format!("{name}@{version}"), &flags)?;
+        self.run(
+            CONTROLLER_MANAGER,
+            &format!("{CONTROLLER_MANAGER}@{version}"),
+            &flags,
+        )
+    }
 
+    /// Ends kube-controller-manager and starts another one.
+    pub(crate) fn restart_controller_manager(
+        &mut self,
+        version: &str,
+        without: &[String],
+    ) -> Result<()> {
+        for old in self
+            .programs
+            .extract_if(.., |program| program.name() == CONTROLLER_MANAGER)
+        {
+            old.kill();
+        }
+        self.start_controller_manager(version, without)
+    }
+
+    fn start_scheduler(&mut self, version: &str) -> Result<()> {
         let config = self.scheduler_configuration()?;
         let flags = [
             format!("--config={}", config.display()),
@@ -284,6 +308,12 @@ pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
         .with_context(|| format!("read {}", kubeconfig.display()))?;
     let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
+}
+
+/// All controllers but these.
+fn controllers_flag(without: &[String]) -> String {
+    let all = "--controllers=*".to_owned();
+    without.iter().fold(all, |flag, name| flag + ",-" + name)
 }
 
 fn etcd_flags(folder: &Path, clients: u16, peers: u16) -> Vec<String> {

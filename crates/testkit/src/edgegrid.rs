@@ -11,18 +11,55 @@ use crate::eventually::eventually;
 use crate::process::Process;
 use crate::run::{PortLease, Run};
 
-/// A running `edgegrid controller`, with exactly the rights that `deploy/rbac` gives it.
+/// A running `edgegrid controller` or `edgegrid statefulset`, with exactly the rights that `deploy/rbac`
+/// gives it.
 pub struct Controller {
     process: Process,
     address: String,
     _port: PortLease,
 }
 
+/// What is started, and as whom.
+struct Subcommand {
+    words: &'static [&'static str],
+    /// File of `deploy/rbac`.
+    rights: &'static str,
+    account: &'static str,
+}
+
 impl Controller {
-    /// Grants the shipped rights, starts the program and waits until its caches have synced. Its log
-    /// goes by `name`.
+    /// Grants the shipped rights, starts `edgegrid controller` and waits until its caches have synced. Its
+    /// log goes by `name`.
     pub async fn start(cluster: &Cluster, name: &str, arguments: &[&str]) -> Result<Self> {
-        let manifest = project().join("deploy/rbac/controller.yaml");
+        let command = Subcommand {
+            words: &["controller"],
+            rights: "controller.yaml",
+            account: names::CONTROLLER,
+        };
+        Self::run(cluster, &command, name, arguments).await
+    }
+
+    /// The same with `edgegrid statefulset --take-over`.
+    pub async fn start_statefulset(
+        cluster: &Cluster,
+        name: &str,
+        arguments: &[&str],
+    ) -> Result<Self> {
+        let command = Subcommand {
+            words: &["statefulset", "--take-over"],
+            rights: "statefulset.yaml",
+            account: names::STATEFULSET_CONTROLLER,
+        };
+        Self::run(cluster, &command, name, arguments).await
+    }
+
+    async fn run(
+        cluster: &Cluster,
+        subcommand: &Subcommand,
+        name: &str,
+        arguments: &[&str],
+    ) -> Result<Self> {
+        let manifest = project().join("deploy/rbac").join(subcommand.rights);
         let manifest = manifest
             .to_str()
             .context("the project's path is not text")?;
@@ -30,12 +67,13 @@ impl Controller {
             .kubectl(["apply", "--server-side", "-f", manifest])
             .await?;
         let kubeconfig = cluster
-            .kubeconfig_as_service_account(names::SYSTEM_NAMESPACE, names::CONTROLLER)
+            .kubeconfig_as_service_account(names::SYSTEM_NAMESPACE, subcommand.account)
             .await?;
         let port = Run::current()?.lease_port()?;
         let address = format!("127.0.0.1:{}", port.port());
         let mut command = Command::new(binary()?);
-        command.args(["controller", "--bind-address", &address, "--kubeconfig"]);
+        command.args(subcommand.words);
+        command.args(["--bind-address", &address, "--kubeconfig"]);
         command.arg(kubeconfig).args(arguments);
         let process = Process::start(name, &mut command, cluster.folder()?)?;
         let controller = Self {
@@ -43,7 +81,7 @@ impl Controller {
             address,
             _port: port,
         };
-        eventually("edgegrid controller is ready", async || {
+        eventually("edgegrid is ready", async || {
             controller.process.expect_alive()?;
             controller.get("/readyz").await
         })

@@ -5,7 +5,7 @@ use edgegrid_upstream::{Program, all, defaults};
 
 use crate::program::Build;
 use crate::tools::{DENY, NEXTEST, SHEAR, TYPOS, Tool};
-use crate::{bench, crds, demo, diff_api, edges, fuzz, rbac, tables, upstream};
+use crate::{bench, crds, demo, diff_api, diff_statefulset, edges, fuzz, rbac, tables, upstream};
 
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -196,6 +196,13 @@ pub(super) const STEPS: &[Step] = &[
             profile: "lab",
             filter: "package(edgegrid-e2e)",
         },
+        environment: &[],
+    },
+    Step {
+        name: "diff-statefulset",
+        when: When::Full,
+        needs: &[Need::Programs(demo::programs)],
+        run: Run::Own(diff_statefulset::smoke),
         environment: &[],
     },
     Step {

@@ -3,8 +3,6 @@
 use edgegrid_api::names;
 use serde_json::{Value, json};
 
-use super::labels;
-
 /// Port of health and metrics in the pod.
 const PORT: u16 = 8080;
 
@@ -56,4 +54,8 @@ fn container(namespace: &str, image: &str) -> Value {
         "resources": { "requests": { "cpu": "20m", "memory": "32Mi" }, "limits": { "memory": "512Mi" } },
         "securityContext": { "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] } },
     })
+}
+
+fn labels() -> Value {
+    super::labels(names::CONTROLLER)
 }

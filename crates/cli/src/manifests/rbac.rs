@@ -1,8 +1,10 @@
-//! The controller's identity and rights, from the one list in `controllers::rbac`.
+//! Identity and rights of a controller, from the one list next to its code.
 
 use anyhow::Result;
 use edgegrid_api::names;
-use edgegrid_controllers::rbac::{RULES, Rule};
+use edgegrid_controllers::rbac as grids;
+use edgegrid_statefulset::rbac as sets;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
 use super::{labels, manifest};
@@ -10,38 +12,73 @@ use super::{labels, manifest};
 const GROUP: &str = "rbac.authorization.k8s.io";
 const VERSION: &str = "rbac.authorization.k8s.io/v1";
 
-/// Namespace, service account, roles and what binds them.
-pub(super) fn manifests(namespace: &str) -> Result<Vec<Value>> {
-    let everywhere = json!({ "name": names::CONTROLLER, "labels": labels() });
-    let mut here = everywhere.clone();
-    here["namespace"] = json!(namespace);
-    let account = json!([{
-        "kind": "ServiceAccount",
-        "name": names::CONTROLLER,
-        "namespace": namespace,
-    }]);
-    let bound = |role: &str| {
-        let role = json!({ "apiGroup": GROUP, "kind": role, "name": names::CONTROLLER });
-        json!({ "roleRef": role, "subjects": account })
-    };
-    let space = json!({ "name": namespace, "labels": labels() });
-    Ok(vec![
-        manifest(("v1", "Namespace"), space, json!({}))?,
-        manifest(("v1", "ServiceAccount"), here.clone(), json!({}))?,
-        manifest((VERSION, "ClusterRole"), everywhere.clone(), rules(false))?,
-        manifest(
-            (VERSION, "ClusterRoleBinding"),
-            everywhere,
-            bound("ClusterRole"),
-        )?,
-        manifest((VERSION, "Role"), here.clone(), rules(true))?,
-        manifest((VERSION, "RoleBinding"), here, bound("Role"))?,
-    ])
+/// Who a controller is, and what it may do.
+pub(super) struct Account {
+    name: &'static str,
+    everywhere: Vec<PolicyRule>,
+    /// In the namespace of its lease.
+    at_home: Vec<PolicyRule>,
 }
 
-fn rules(is_namespaced: bool) -> Value {
-    let rules = RULES
-        .iter()
-        .filter(|rule| rule.is_namespaced() == is_namespaced);
-    json!({ "rules": rules.map(Rule::policy).collect::<Vec<_>>() })
+impl Account {
+    /// That of `edgegrid controller`.
+    pub(super) fn of_grids() -> Self {
+        let (here, there): (Vec<_>, Vec<_>) =
+            grids::RULES.iter().partition(|rule| rule.is_namespaced());
+        Self {
+            name: names::CONTROLLER,
+            everywhere: there.into_iter().map(grids::Rule::policy).collect(),
+            at_home: here.into_iter().map(grids::Rule::policy).collect(),
+        }
+    }
+
+    /// That of `edgegrid statefulset`.
+    pub(super) fn of_sets() -> Self {
+        let name = names::STATEFULSET_CONTROLLER;
+        let (here, there): (Vec<_>, Vec<_>) =
+            sets::RULES.iter().partition(|rule| rule.is_namespaced());
+        let policy = |rule: &sets::Rule| rule.policy(name);
+        Self {
+            name,
+            everywhere: there.into_iter().map(policy).collect(),
+            at_home: here.into_iter().map(policy).collect(),
+        }
+    }
+
+    /// Namespace, service account, roles and what binds them.
+    pub(super) fn manifests(&self, namespace: &str) -> Result<Vec<Value>> {
+        let everywhere = json!({ "name": self.name, "labels": labels(self.name) });
+        let mut here = everywhere.clone();
+        here["namespace"] = json!(namespace);
+        // The same in the manifests of all: whichever is applied last changes nothing.
+        let space = json!({ "name": namespace, "labels": labels(names::CONTROLLER) });
+        let rules = |rules: &[PolicyRule]| json!({ "rules": rules });
+        Ok(vec![
+            manifest(("v1", "Namespace"), space, json!({}))?,
+            manifest(("v1", "ServiceAccount"), here.clone(), json!({}))?,
+            manifest(
+                (VERSION, "ClusterRole"),
+                everywhere.clone(),
+                rules(&self.everywhere),
+            )?,
+            manifest(
+                (VERSION, "ClusterRoleBinding"),
+                everywhere,
+                self.bound("ClusterRole", namespace),
+            )?,
+            manifest((VERSION, "Role"), here.clone(), rules(&self.at_home))?,
+            manifest(
+                (VERSION, "RoleBinding"),
+                here,
+                self.bound("Role", namespace),
+            )?,
+        ])
+    }
+
+    fn bound(&self, role: &str, namespace: &str) -> Value {
+        let role = json!({ "apiGroup": GROUP, "kind": role, "name": self.name });
+        let account =
+            json!([{ "kind": "ServiceAccount", "name": self.name, "namespace": namespace }]);
+        json!({ "roleRef": role, "subjects": account })
+    }
 }

@@ -1,0 +1,98 @@
+//! `edgegrid statefulset`: our StatefulSet controller in the place of kube-controller-manager's.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use edgegrid_api::names;
+use edgegrid_runtime::{Elector, Shutdown, client};
+use edgegrid_statefulset::{Config, Metrics};
+use kube::Client;
+
+use crate::service::{self, Election, Log, Service};
+
+/// Name of the task that does the work.
+const CONTROLLER: &str = "statefulsets";
+
+const WHY_NOT: &str = "\
+a cluster has a StatefulSet controller already, that of kube-controller-manager, and two of them on one set would fight.
+To put this one in its place:
+  1. start kube-controller-manager with --controllers=*,-statefulset-controller
+  2. run edgegrid statefulset --take-over
+Sets go on where they are, also in the middle of a rollout: no pod is restarted. To go back, stop this and
+start kube-controller-manager without that flag";
+
+/// Take over the StatefulSets of a cluster from kube-controller-manager.
+///
+/// Any number may run at the same time: one works, the others stand by. SIGTERM and SIGINT let it finish
+/// what it has begun; a second one stops it at once.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Says that kube-controller-manager runs with --controllers=*,-statefulset-controller.
+    #[arg(long)]
+    take_over: bool,
+
+    /// How to reach the cluster. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Sets that are worked on at the same time.
+    #[arg(long, default_value_t = Config::default().concurrency, value_name = "N")]
+    concurrency: u16,
+
+    #[command(flatten)]
+    election: Election,
+
+    /// Where /healthz, /readyz and /metrics are served, without authentication. In a pod, whose probes
+    /// come from outside: 0.0.0.0:8081.
+    #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
+    bind_address: SocketAddr,
+
+    #[command(flatten)]
+    log: Log,
+}
+
+/// Runs until a signal ends it.
+pub(crate) fn run(args: Args) -> Result<()> {
+    if !args.take_over {
+        bail!("{WHY_NOT}");
+    }
+    service::block_on(serve(args))
+}
+
+async fn serve(args: Args) -> Result<()> {
+    args.log.start()?;
+    let agent = concat!("edgegrid-statefulset/", env!("CARGO_PKG_VERSION"));
+    let client = client::connect(args.kubeconfig.as_deref(), agent).await?;
+    let mut service = Service::new(args.bind_address);
+    let lease = names::STATEFULSET_CONTROLLER;
+    let registry = &mut service.registry;
+    let (elector, fence) = args.election.enter(lease, &client, registry)?;
+    let metrics = Metrics::default();
+    metrics.register(registry);
+    let config = Config {
+        concurrency: args.concurrency,
+        fence,
+        readiness: service.readiness.clone(),
+        metrics,
+        ..Config::default()
+    };
+    let work = |shutdown| lead(elector, client, config, shutdown);
+    service.run(CONTROLLER, work).await
+}
+
+/// Runs the controller, while it leads if others could.
+async fn lead(elector: Option<Elector>, client: Client, config: Config, shutdown: Shutdown) {
+    let work = || term(client.clone(), config.clone(), shutdown.clone());
+    match elector {
+        Some(elector) => elector.run(shutdown.requested(), work).await,
+        None => work().await,
+    }
+}
+
+/// From being elected to the shutdown.
+fn term(client: Client, config: Config, shutdown: Shutdown) -> impl Future<Output = ()> {
+    let asked = async move { shutdown.requested().await };
+    edgegrid_statefulset::run(client, config, asked)
+}

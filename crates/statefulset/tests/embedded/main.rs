@@ -1,0 +1,11 @@
+//! The controller on the embedded server, in virtual time, with every promise checked on every event.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bench;
+mod lives;
+mod monitor;
+mod nodes;
+mod scenarios;
+mod thread;
+mod trouble;
