@@ -1,0 +1,510 @@
+//! The one place where what is known changes, and where a change becomes part of the view.
+//!
+//! ```text
+//! upstream, snapshot ─► Keeper: held ─► judge what is touched ─► one commit ─► store ─► listwatch
+//!                          └─► node sets wanted from now on ─► upstream
+//! ```
+//!
+//! Everything happens under one lock that is never held across an await, so changes are applied in
+//! the order in which they come and no older view can follow a newer one.
+
+pub(crate) mod lens;
+pub(crate) mod listing;
+pub(crate) mod plain;
+mod report;
+mod units;
+
+use crate::document::Parts;
+use crate::document::Source;
+use crate::feed::Feed;
+use crate::held::Held;
+use crate::held::judge::Eye;
+use crate::held::piece::Piece;
+use crate::kinds::Kind;
+use edgegrid_listwatch::{Reader, Store};
+use edgegrid_store::{Change, Expect, Write};
+use jiff::Timestamp;
+use lens::{Lens, Touched};
+use listing::{Items, Listing, NodeName};
+use plain::{Plain, Says};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+pub(crate) use units::UnitView;
+
+/// The time of day, from whoever runs the wrapper.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What happened to an object upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Happened {
+    /// It is there, new or changed.
+    Set,
+    /// It is gone.
+    Gone,
+}
+
+/// What became of a complete list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Believed {
+    Yes,
+    /// It is empty though there was something: worth a second look.
+    NotYet,
+}
+
+/// Everything known, and the view made of it.
+pub(crate) struct Keeper {
+    inner: Mutex<Inner>,
+    pub(crate) reader: Reader,
+    /// The feeds that are needed now.
+    wanted: watch::Sender<BTreeSet<Feed>>,
+    /// Counts changes worth a snapshot: of the view, and of anything.
+    pub(crate) changes: watch::Sender<Changes>,
+    clock: Clock,
+    node: String,
+    /// Held by lists in the making: what they have packed is known to nobody else yet.
+    packing: Arc<()>,
+}
+
+/// How often something has changed since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// Commits that changed what clients see.
+    pub(crate) view: u64,
+    /// Changes of what is held.
+    pub(crate) held: u64,
+}
+
+struct Inner {
+    held: Held,
+    lens: Lens,
+    units: BTreeMap<String, units::Unit>,
+    feeds: BTreeMap<Feed, Progress>,
+    /// Whether a client has asked for Endpoints.
+    endpoints_wanted: bool,
+    /// Whether everything needed has been seen once; from then on the view is served.
+    open: bool,
+}
+
+/// How far a feed has come.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Progress {
+    /// Whether a complete answer has been seen, from upstream or from disk.
+    pub(crate) synced: bool,
+    /// Where to go on; empty if a list gave none.
+    pub(crate) revision: String,
+    /// Whether its watch is up.
+    pub(crate) online: bool,
+    /// When it last was.
+    pub(crate) contact: Option<Timestamp>,
+}
+
+impl Keeper {
+    /// Knows nothing yet and serves from `store`.
+    pub(crate) fn new(node: &str, store: Store, seed: u64, clock: Clock) -> Self {
+        let inner = Inner {
+            held: Held::new(node),
+            lens: Lens::new(store.clone()),
+            units: BTreeMap::new(),
+            feeds: BTreeMap::new(),
+            endpoints_wanted: false,
+            open: false,
+        };
+        let keeper = Self {
+            inner: Mutex::new(inner),
+            reader: Reader::new(store, seed),
+            wanted: watch::Sender::new(BTreeSet::new()),
+            changes: watch::Sender::new(Changes::default()),
+            clock,
+            node: node.to_owned(),
+            packing: Arc::default(),
+        };
+        keeper.publish_wanted(&keeper.inner());
+        keeper
+    }
+
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// The feeds that are needed, now and later.
+    pub(crate) fn wanted(&self) -> watch::Receiver<BTreeSet<Feed>> {
+        self.wanted.subscribe()
+    }
+
+    /// Where a feed can go on without a list.
+    pub(crate) fn resume(&self, feed: &Feed) -> Option<String> {
+        let inner = self.inner();
+        let progress = inner.feeds.get(feed).filter(|progress| progress.synced)?;
+        Some(progress.revision.clone()).filter(|revision| !revision.is_empty())
+    }
+
+    /// Notes whether a feed's watch is up.
+    pub(crate) fn set_online(&self, feed: &Feed, online: bool) {
+        let now = self.now();
+        let mut inner = self.inner();
+        if !self.is_wanted(feed) {
+            return;
+        }
+        let progress = inner.feeds.entry(feed.clone()).or_default();
+        if progress.online || online {
+            progress.contact = Some(now);
+        }
+        progress.online = online;
+    }
+
+    /// Notes how far a feed has come without a change.
+    pub(crate) fn bookmark(&self, feed: &Feed, revision: &str) -> Result<(), String> {
+        let mut inner = self.inner();
+        inner.synced(feed)?;
+        inner.came_to(feed, revision);
+        drop(inner);
+        self.changes.send_modify(|changes| changes.held += 1);
+        Ok(())
+    }
+
+    /// Starts a list.
+    pub(crate) fn listing(&self, feed: &Feed) -> Listing {
+        Listing::of(feed, &self.packing)
+    }
+
+    /// Packs one item of a list in the making.
+    pub(crate) fn push(
+        &self,
+        feed: &Feed,
+        listing: &mut Listing,
+        json: &[u8],
+    ) -> Result<(), String> {
+        listing.push(feed, json, &mut self.inner().held.names)
+    }
+
+    /// Makes a complete list the truth.
+    pub(crate) fn relist(
+        &self,
+        feed: &Feed,
+        listing: Listing,
+        revision: &str,
+        confirmed: bool,
+    ) -> Believed {
+        let mut inner = self.inner();
+        if !self.is_wanted(feed) {
+            return Believed::Yes; // nobody is interested any more
+        }
+        let known = inner.feeds.get(feed).is_some_and(|feed| feed.synced);
+        if known && !confirmed && listing.is_empty() && inner.holds_any(feed, &self.reader) {
+            return Believed::NotYet;
+        }
+        let mut writes = Vec::new();
+        let touched = match listing.items {
+            Items::Pieces(source, pieces) => inner.relist_pieces(source, pieces),
+            Items::Plain(objects) => inner.relist_plain(feed, objects, &self.reader, &mut writes),
+            Items::Nodes(nodes) => inner.relist_nodes(feed, &nodes),
+        };
+        let progress = inner.feeds.entry(feed.clone()).or_default();
+        progress.synced = true;
+        revision.clone_into(&mut progress.revision);
+        self.finish(&mut inner, writes, &touched);
+        Believed::Yes
+    }
+
+    /// Takes over one event of a watch. An object that cannot be read is an error, and the caller
+    /// lists again.
+    pub(crate) fn event(&self, feed: &Feed, what: Happened, json: &[u8]) -> Result<(), String> {
+        let mut inner = self.inner();
+        inner.synced(feed)?;
+        let revision = match feed {
+            Feed::Kind(kind) => match kind.source() {
+                Some(source) => self.piece_event(&mut inner, source, what, json)?,
+                None => self.plain_event(&mut inner, *kind, what, json)?,
+            },
+            Feed::Peers { .. } | Feed::Unit(_) => {
+                let node = NodeName::read(json)?;
+                let member = what == Happened::Set && node.is_in(feed);
+                let touched = inner.node_event(feed, node.name(), member);
+                self.finish(&mut inner, Vec::new(), &touched);
+                node.revision().to_owned()
+            }
+        };
+        inner.came_to(feed, &revision);
+        Ok(())
+    }
+
+    fn is_wanted(&self, feed: &Feed) -> bool {
+        self.wanted.borrow().contains(feed)
+    }
+
+    fn piece_event(
+        &self,
+        inner: &mut Inner,
+        source: Source,
+        what: Happened,
+        json: &[u8],
+    ) -> Result<String, String> {
+        let parts = Parts::parse(source, json).map_err(|error| error.to_string())?;
+        let key = parts.key();
+        let piece = (what == Happened::Set).then(|| Piece::pack(&parts, &mut inner.held.names));
+        let touched = Touched {
+            services: inner.held.set_piece(source, &key, piece),
+            pieces: [(source, key.into())].into(),
+            fresh: Some((source, &parts)),
+        };
+        self.finish(inner, Vec::new(), &touched);
+        Ok(parts.revision.clone().unwrap_or_default().into_owned())
+    }
+
+    fn plain_event(
+        &self,
+        inner: &mut Inner,
+        kind: Kind,
+        what: Happened,
+        json: &[u8],
+    ) -> Result<String, String> {
+        let object = Plain::read(kind, json)?;
+        let revision = object.revision.clone();
+        if kind == Kind::Nodes && object.name != self.node {
+            return Ok(revision); // a server in between passed over the selector
+        }
+        let mut writes = Vec::new();
+        let (key, name) = (object.key.clone(), object.name.clone());
+        let object = (what == Happened::Set).then_some(object);
+        let services = inner.set_plain(kind, &key, &name, object, &self.reader, &mut writes);
+        let touched = Touched {
+            services,
+            ..Touched::default()
+        };
+        self.finish(inner, writes, &touched);
+        Ok(revision)
+    }
+
+    /// Judges what is touched and commits all of it at once.
+    fn finish(&self, inner: &mut Inner, mut writes: Vec<Write>, touched: &Touched<'_>) {
+        if inner.open {
+            writes.extend(inner.lens.update(&inner.held, Eye::Node, touched));
+        } else if inner.is_complete() {
+            inner.open = true;
+            let everything = Lens::everything(&inner.held);
+            writes.extend(inner.lens.update(&inner.held, Eye::Node, &everything));
+            tracing::info!(node = self.node, "the view is complete");
+        }
+        inner.update_units(touched);
+        let visible = !writes.is_empty();
+        if let Err(error) = self.reader.store().commit(writes) {
+            tracing::error!(%error, "a change did not get into the view");
+        }
+        if Arc::strong_count(&self.packing) == 1 {
+            let Inner { held, units, .. } = &mut *inner;
+            held.tidy(|node| units.values().any(|unit| unit.has(node)));
+        }
+        let wanted = self.publish_wanted(inner);
+        inner.feeds.retain(|feed, _| wanted.contains(feed));
+        self.changes.send_modify(|changes| {
+            changes.held += 1;
+            changes.view += u64::from(visible);
+        });
+    }
+
+    fn publish_wanted(&self, inner: &Inner) -> BTreeSet<Feed> {
+        let wanted = inner.wanted();
+        self.wanted.send_if_modified(|current| {
+            let changed = *current != wanted;
+            current.clone_from(&wanted);
+            changed
+        });
+        wanted
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn wanted(&self) -> BTreeSet<Feed> {
+        let kinds = Kind::ALL.into_iter();
+        let kinds = kinds.filter(|kind| *kind != Kind::Endpoints || self.endpoints_wanted);
+        let peers = self.held.wanted_peers().into_iter();
+        let peers = peers.map(|(key, value)| Feed::Peers {
+            key: key.into(),
+            value,
+        });
+        let units = self.units.keys().cloned().map(Feed::Unit);
+        kinds.map(Feed::Kind).chain(peers).chain(units).collect()
+    }
+
+    fn is_synced(&self, feed: &Feed) -> bool {
+        self.feeds.get(feed).is_some_and(|progress| progress.synced)
+    }
+
+    /// An error unless a feed has been listed: what was dropped meanwhile cannot be continued.
+    fn synced(&self, feed: &Feed) -> Result<(), String> {
+        if self.is_synced(feed) {
+            return Ok(());
+        }
+        Err("nothing was listed that this could follow".to_owned())
+    }
+
+    fn came_to(&mut self, feed: &Feed, revision: &str) {
+        if let Some(progress) = self.feeds.get_mut(feed) {
+            revision.clone_into(&mut progress.revision);
+        }
+    }
+
+    /// Whether all that the view of this node depends on has been seen.
+    fn is_complete(&self) -> bool {
+        let needed = [Kind::Services, Kind::Slices, Kind::Nodes];
+        let synced = |kind: Kind| self.is_synced(&Feed::Kind(kind));
+        needed.into_iter().all(synced) && self.held.has_all_peers()
+    }
+
+    fn holds_any(&self, feed: &Feed, reader: &Reader) -> bool {
+        match feed {
+            Feed::Kind(kind) => match kind.source() {
+                Some(source) => self.held.pieces(source).iter().next().is_some(),
+                None => {
+                    let stored = reader.store().snapshot().under(&kind.resource().key_prefix);
+                    stored.iter().next().is_some()
+                }
+            },
+            Feed::Peers { key, .. } => {
+                let peers = self.held.peers().get(&**key);
+                peers.is_some_and(|peers| !peers.members.is_empty())
+            }
+            Feed::Unit(unit) => self.units.get(unit).is_some_and(|unit| !unit.is_empty()),
+        }
+    }
+
+    fn relist_pieces(
+        &mut self,
+        source: Source,
+        pieces: BTreeMap<String, (String, Piece)>,
+    ) -> Touched<'static> {
+        let mut touched = Touched::default();
+        let held = self.held.pieces(source).iter();
+        let gone: Vec<_> = held
+            .filter(|(key, _)| !pieces.contains_key(&***key))
+            .map(|(key, _)| Arc::clone(key))
+            .collect();
+        for key in gone {
+            touched.services.extend(self.held.set_piece(source, &key, None));
+            touched.pieces.insert((source, key));
+        }
+        for (key, (_, piece)) in pieces {
+            let same = self.held.pieces(source).get(&key);
+            if same.is_some_and(|same| same.body == piece.body) {
+                continue;
+            }
+            touched.services.extend(self.held.set_piece(source, &key, Some(piece)));
+            touched.pieces.insert((source, key.into()));
+        }
+        touched
+    }
+
+    fn relist_plain(
+        &mut self,
+        feed: &Feed,
+        mut objects: BTreeMap<String, Plain>,
+        reader: &Reader,
+        writes: &mut Vec<Write>,
+    ) -> Touched<'static> {
+        let Feed::Kind(kind) = feed else {
+            return Touched::default();
+        };
+        if *kind == Kind::Nodes {
+            let own = self.held.own_name().to_owned();
+            objects.retain(|_, object| object.name == own);
+        }
+        let mut touched = Touched::default();
+        let prefix = &kind.resource().key_prefix;
+        let stored = reader.store().snapshot().under(prefix);
+        for entry in stored.iter().filter(|entry| !objects.contains_key(entry.key())) {
+            let key = entry.key();
+            let name = key.strip_prefix(&**prefix).unwrap_or(key);
+            touched.services.extend(self.set_plain(*kind, key, name, None, reader, writes));
+        }
+        for (key, object) in objects {
+            let name = object.name.clone();
+            touched.services.extend(self.set_plain(*kind, &key, &name, Some(object), reader, writes));
+        }
+        touched
+    }
+
+    /// Takes note of an object that is served whole; gives the services it decides over.
+    fn set_plain(
+        &mut self,
+        kind: Kind,
+        key: &str,
+        name: &str,
+        object: Option<Plain>,
+        reader: &Reader,
+        writes: &mut Vec<Write>,
+    ) -> BTreeSet<Arc<str>> {
+        let (text, says) = match object {
+            Some(object) => (Some(object.text), Some(object.says)),
+            None => (None, None),
+        };
+        let stored = reader.store().get(key);
+        if stored.as_ref().map(|entry| entry.value()) != text.as_ref() {
+            let change = text.map_or(Change::Delete, Change::Put);
+            writes.push(Write {
+                key: key.into(),
+                expect: Expect::Anything,
+                change,
+            });
+        }
+        match (kind, says) {
+            (Kind::Services, says) => {
+                let rule = match says {
+                    Some(Says::Rule(rule)) => Some(rule),
+                    _ => None,
+                };
+                let changed = self.held.set_rule(name, rule);
+                changed.then(|| name.into()).into_iter().collect()
+            }
+            (Kind::Nodes, Some(Says::Labels(labels))) => self.held.set_labels(labels),
+            (Kind::Nodes, _) => self.held.set_labels(BTreeMap::new()),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    fn relist_nodes(&mut self, feed: &Feed, nodes: &BTreeSet<String>) -> Touched<'static> {
+        let names = &mut self.held.names;
+        let members = nodes.iter().map(|name| names.number(name)).collect();
+        match feed {
+            Feed::Peers { key, value } => Touched {
+                services: self.held.set_peers(key, value, members),
+                ..Touched::default()
+            },
+            Feed::Unit(unit) => {
+                self.set_unit(unit, members);
+                Touched::default()
+            }
+            Feed::Kind(_) => Touched::default(),
+        }
+    }
+
+    fn node_event(&mut self, feed: &Feed, name: &str, member: bool) -> Touched<'static> {
+        let number = if member {
+            Some(self.held.names.number(name))
+        } else {
+            self.held.names.known(name)
+        };
+        let Some(node) = number else {
+            return Touched::default();
+        };
+        match feed {
+            Feed::Peers { key, value } => Touched {
+                services: self.held.set_peer(key, value, node, member),
+                ..Touched::default()
+            },
+            Feed::Unit(unit) => {
+                self.set_unit_member(unit, node, member);
+                Touched::default()
+            }
+            Feed::Kind(_) => Touched::default(),
+        }
+    }
+}
