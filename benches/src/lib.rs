@@ -1,5 +1,9 @@
 //! How fast it is, and what it withstands: measured, not guessed.
 //!
 //! The programs are in `examples/`, so that they may use everything without anything using them:
-//! `apiserver` compares the embedded server with kube-apiserver and etcd (`cargo xtask bench`),
-//! `fuzz` feeds it bad input (`cargo xtask fuzz`).
+//! `apiserver` compares the embedded server with kube-apiserver and etcd, `controller` measures what
+//! stamping grids costs (both `cargo xtask bench`), `fuzz` feeds the embedded server bad input
+//! (`cargo xtask fuzz`). Here is what they share.
+
+pub mod report;
+pub mod usage;

@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: how much the parts need for their work, beside what they stand in for.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::{demo, process, upstream};
 
-/// Measure the embedded API server beside kube-apiserver and etcd.
+/// Measure a part of edgegrid beside what it stands in for, or beside the least such work can cost.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// What to measure.
@@ -21,13 +23,21 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Subject {
+    /// The embedded API server beside kube-apiserver and etcd.
     Apiserver,
+    /// `edgegrid controller` on kube-apiserver, beside a plain loop of creates.
+    Controller,
+    /// `edgegrid wrapper` on kube-apiserver, beside a direct watch.
+    Wrapper,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let Subject::Apiserver = args.subject;
     upstream::ensure(&demo::programs())?;
-    let mut bench = process::example("apiserver");
+    let mut bench = match args.subject {
+        Subject::Apiserver => process::example("apiserver"),
+        Subject::Controller => with_edgegrid("controller")?,
+        Subject::Wrapper => with_edgegrid("wrapper")?,
+    };
     if args.quick {
         bench.arg("--quick");
     }
@@ -35,4 +45,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bench.arg("--write");
     }
     process::run(&mut bench)
+}
+
+/// A measurement of the program itself.
+fn with_edgegrid(name: &str) -> Result<Command> {
+    let mut bench = process::example(name);
+    bench
+        .arg("--edgegrid")
+        .arg(process::edgegrid(&["--release"])?);
+    Ok(bench)
 }

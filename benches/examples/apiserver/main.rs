@@ -17,7 +17,6 @@
 mod objects;
 mod report;
 mod server;
-mod usage;
 mod workload;
 
 use std::process::{Command, Stdio};
@@ -64,7 +63,7 @@ async fn main() -> Result<()> {
     let tables = report::tables(&size, &embedded, &upstream);
     println!("{tables}");
     if args.write {
-        report::write(&tables)?;
+        edgegrid_benches::report::write("apiserver", &tables)?;
     }
     Ok(())
 }

@@ -1,20 +1,13 @@
 //! The figures of both sides as tables, for a terminal and for `docs/figures.md`.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::thread::available_parallelism;
 
-use anyhow::{Context, Result};
+use edgegrid_benches::report::{machine, table};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::workload::Size;
 
-/// From the workspace's root, where `cargo xtask` runs us.
-const FILE: &str = "docs/figures.md";
-/// What is between these lines is ours.
-const BEGIN: &str = "<!-- begin: cargo xtask bench apiserver --write -->";
-const END: &str = "<!-- end -->";
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// One operation on one server.
@@ -124,54 +117,6 @@ fn memory(size: &Size, embedded: &Results, upstream: &Results) -> String {
             upstream.grown,
         ),
     ])
-}
-
-/// Puts the tables into the file, in place of those of an earlier run.
-pub(crate) fn write(tables: &str) -> Result<()> {
-    let old = fs::read_to_string(FILE).with_context(|| format!("read {FILE}"))?;
-    let (before, rest) = old
-        .split_once(BEGIN)
-        .with_context(|| format!("{FILE} lacks {BEGIN}"))?;
-    let (_, after) = rest
-        .split_once(END)
-        .with_context(|| format!("{FILE} lacks {END}"))?;
-    let new = format!("{before}{BEGIN}\n\n{tables}\n{END}{after}");
-    fs::write(FILE, new).with_context(|| format!("write {FILE}"))
-}
-
-/// The machine in general words.
-fn machine() -> String {
-    let cores = available_parallelism().map_or(0, usize::from);
-    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = memory
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))
-        .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    let gib = kib.unwrap_or_default() / (1024 * 1024);
-    format!(
-        "{cores} cores ({}), {gib} GiB, Linux, shared with other work",
-        std::env::consts::ARCH
-    )
-}
-
-/// Markdown that can be read as it is, too.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
-    let mut text = String::new();
-    for (n, row) in rows.iter().enumerate() {
-        for (cell, width) in row.iter().zip(widths) {
-            let _ = write!(text, "| {cell:width$} ");
-        }
-        text.push_str("|\n");
-        if n == 0 {
-            for width in widths {
-                let _ = write!(text, "|{}", "-".repeat(width + 2));
-            }
-            text.push_str("|\n");
-        }
-    }
-    text
 }
 
 /// Three digits that count.

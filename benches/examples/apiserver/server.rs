@@ -5,6 +5,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::IntoResponse;
 use edgegrid_apiserver::ApiServer;
+use edgegrid_benches::usage::{Usage, usage};
 use edgegrid_testkit::Cluster;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -14,8 +15,6 @@ use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::Client;
 use tower::ServiceExt;
-
-use crate::usage::{Usage, usage};
 
 /// A server under load.
 pub(crate) struct Server {

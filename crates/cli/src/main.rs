@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 
 mod crds;
 mod output;
+mod wrapper;
 
 /// Runs an application in every edge site of a Kubernetes cluster and keeps each site's
 /// traffic at home.
@@ -18,10 +19,12 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Crds(crds::Args),
+    Wrapper(Box<wrapper::Args>),
 }
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Crds(args) => crds::run(&args),
+        Command::Wrapper(args) => wrapper::run(&args),
     }
 }

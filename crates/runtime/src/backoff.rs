@@ -92,7 +92,7 @@ mod tests {
 
     const PACE: Pace = Pace {
         first: Duration::from_secs(1),
-        longest: Duration::from_secs(60),
+        longest: Duration::from_mins(1),
         spread: 20,
     };
 

@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(fence.check(), Err(NotLeader), "never held");
 
         held.send_replace(Some(Held::since(sent, 10 * SECOND, 15 * SECOND)));
-        tokio::time::advance(10 * SECOND - Duration::from_millis(1)).await;
+        tokio::time::advance(Duration::from_millis(9_999)).await;
         let ends_by = fence.check().unwrap().unwrap();
         assert!(ends_by < sent + 15 * SECOND, "ends before it can be taken");
         tokio::time::advance(Duration::from_millis(1)).await;

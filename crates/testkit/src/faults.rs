@@ -9,6 +9,8 @@
 //! assert_eq!(faults.pending(), 1);
 //! ```
 
+mod outage;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +25,8 @@ use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tower::{BoxError, Service};
 
+use outage::Outage;
+
 /// What goes wrong with one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
@@ -30,8 +34,10 @@ pub enum Fault {
     LoseRequest,
     /// It takes effect, but the client never learns so.
     LoseAnswer,
-    /// Nobody ever answers.
+    /// It never reaches the server, and nobody ever answers.
     Hang,
+    /// It takes effect, but nobody ever answers.
+    HangAnswer,
     /// The server says that somebody else was faster.
     Conflict,
     /// A watch ends without a word after so many frames.
@@ -47,6 +53,7 @@ pub enum Fault {
 pub struct Faults {
     rules: Arc<Mutex<Vec<Rule>>>,
     records: Arc<Mutex<Vec<Record>>>,
+    outage: Outage,
 }
 
 /// Requests that passed the link since somebody last took them, as `METHOD path`.
@@ -98,6 +105,17 @@ impl Faults {
             fault,
             matches,
         });
+    }
+
+    /// Lets every request go wrong from now on, and watches that run end, or with [`Fault::Hang`]
+    /// fall silent for good.
+    pub fn break_off(&self, fault: Fault) {
+        self.outage.set(Some(fault));
+    }
+
+    /// Ends what [`Faults::break_off`] began.
+    pub fn restore(&self) {
+        self.outage.set(None);
     }
 
     /// Records from now on the requests that match method and path (with its query), those that
@@ -176,12 +194,18 @@ impl Service<Request<kube::client::Body>> for Faulty {
             .path_and_query()
             .map_or("", |path| path.as_str());
         self.faults.note(request.method().as_str(), path);
-        let fault = self.faults.take(request.method().as_str(), path);
+        let once = self.faults.take(request.method().as_str(), path);
+        let fault = self.faults.outage.fault().or(once);
+        let outage = path.contains("watch=").then(|| self.faults.outage.clone());
         let router = self.router.clone();
         async move {
             match fault {
                 Some(Fault::LoseRequest) => Err("injected fault: the request was lost".into()),
                 Some(Fault::Hang) => std::future::pending().await,
+                Some(Fault::HangAnswer) => {
+                    answer(router, request).await?;
+                    std::future::pending().await
+                }
                 Some(Fault::Conflict) => Ok(refusal(StatusCode::CONFLICT, &conflict())),
                 Some(Fault::Expire) => Ok(refusal(
                     StatusCode::OK,
@@ -199,6 +223,10 @@ impl Service<Request<kube::client::Body>> for Faulty {
                 }
                 None => Ok(answer(router, request).await?),
             }
+            .map(|response| match outage {
+                Some(outage) => response.map(|body| outage.over(body)),
+                None => response,
+            })
         }
         .boxed()
     }

@@ -2,11 +2,12 @@
 
 use crate::kinds::Kind;
 use edgegrid_api::names::marker;
-use std::fmt::Write as _;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
 
 /// One list and watch.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Feed {
     /// The objects of a held kind; of Nodes only the own one.
     Kind(Kind),

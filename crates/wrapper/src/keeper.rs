@@ -10,6 +10,7 @@
 
 pub(crate) mod lens;
 pub(crate) mod listing;
+mod persist;
 pub(crate) mod plain;
 mod report;
 mod units;
@@ -21,6 +22,7 @@ use crate::held::Held;
 use crate::held::judge::Eye;
 use crate::held::piece::Piece;
 use crate::kinds::Kind;
+use crate::serve::tokens::Keys;
 use edgegrid_listwatch::{Reader, Store};
 use edgegrid_store::{Change, Expect, Write};
 use jiff::Timestamp;
@@ -82,6 +84,8 @@ struct Inner {
     feeds: BTreeMap<Feed, Progress>,
     /// Whether a client has asked for Endpoints.
     endpoints_wanted: bool,
+    /// The cluster's public keys, where tokens are believed.
+    keys: Option<Keys>,
     /// Whether everything needed has been seen once; from then on the view is served.
     open: bool,
 }
@@ -108,6 +112,7 @@ impl Keeper {
             units: BTreeMap::new(),
             feeds: BTreeMap::new(),
             endpoints_wanted: false,
+            keys: None,
             open: false,
         };
         let keeper = Self {
@@ -129,6 +134,20 @@ impl Keeper {
 
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+
+    /// The cluster's public keys, as last seen.
+    pub(crate) fn keys(&self) -> Option<Keys> {
+        self.inner().keys.clone()
+    }
+
+    /// Takes note of the cluster's public keys.
+    pub(crate) fn set_keys(&self, keys: Keys) {
+        let known = self.inner().keys.replace(keys.clone());
+        if known.as_ref() != Some(&keys) {
+            // Worth a snapshot of its own: without them a restart while cut off lets nobody in.
+            self.changes.send_modify(|changes| changes.view += 1);
+        }
     }
 
     /// The feeds that are needed, now and later.
@@ -206,6 +225,7 @@ impl Keeper {
         };
         let progress = inner.feeds.entry(feed.clone()).or_default();
         progress.synced = true;
+        progress.contact = Some(self.now());
         revision.clone_into(&mut progress.revision);
         self.finish(&mut inner, writes, &touched);
         Believed::Yes

@@ -2,10 +2,11 @@
 
 use crate::document::Source;
 use edgegrid_listwatch::Resource;
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, LazyLock};
 
 /// A kind that the wrapper reads once for all its clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// Services, whole.
     Services,

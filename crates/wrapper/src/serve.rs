@@ -8,33 +8,48 @@
 //!                  └─ anything else ─► proxy
 //! ```
 
+mod counted;
+pub(crate) mod identity;
 pub(crate) mod listen;
 mod path;
 mod proxy;
+pub(crate) mod tls;
+pub(crate) mod tokens;
 
 use crate::keeper::{Keeper, UnitView};
 use crate::kinds::Kind;
 use crate::metrics::Metrics;
 use crate::upstream::Link;
 use bytes::Bytes;
+use counted::Counted;
 use edgegrid_listwatch::{Read, Reader, status_response};
 use edgegrid_machinery::selector::FieldSelector;
 use edgegrid_machinery::status::{GroupResource, Status};
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use identity::{Access, Identity};
 use path::{Path, Target};
 use std::sync::Arc;
+use tokens::Tokens;
+use tokio::sync::Semaphore;
 use tower::BoxError;
 
-pub(crate) type Incoming = UnsyncBoxBody<Bytes, BoxError>;
-pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, Broken>;
+pub(crate) type Answer = Response<Body>;
+
+/// A body that did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Broken(BoxError);
 
 /// Seconds since upstream was last heard of, on answers given while it is not.
 const AGE: HeaderName = HeaderName::from_static("x-edgegrid-view-age-seconds");
+/// What everybody may ask for.
+const HEALTH: [&str; 3] = ["healthz", "livez", "readyz"];
 /// When to come back if the view is not complete yet.
 const COME_BACK: u32 = 1;
 
@@ -44,15 +59,34 @@ pub(crate) struct Server {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) link: Link,
     pub(crate) metrics: Arc<Metrics>,
+    /// How many watches may still be opened.
+    pub(crate) watches: Arc<Semaphore>,
     /// Whether `/debug/…` beyond the view is there.
     pub(crate) debug: bool,
+    /// Who may read over TLS.
+    pub(crate) access: Arc<Access>,
+    /// How tokens are verified, if they are believed at all.
+    pub(crate) tokens: Option<Arc<Tokens>>,
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum Caller {
+    /// From this node.
+    Local,
+    /// Over TLS, with a certificate or without.
+    Remote(Option<Identity>),
 }
 
 impl Server {
     /// Answers a request, refusals included.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
+    pub(crate) async fn answer(&self, request: Request<Body>, caller: &Caller) -> Answer {
         let (parts, body) = request.into_parts();
-        let answer = match Path::parse(parts.uri.path()) {
+        let path = match Path::parse(parts.uri.path()) {
+            Ok(Path::Own(own)) if HEALTH.contains(&&*own) => Ok(Path::Own(own)),
+            path => self.admit(caller, &parts).await.and(path),
+        };
+        let answer = match path {
             Ok(Path::Own(own)) => self.own(&own, &parts),
             Ok(Path::Unit { unit, rest }) => self.unit(&parts, body, &unit, &rest).await,
             Ok(path) => self.api(&parts, body, path).await,
@@ -63,7 +97,34 @@ impl Server {
         answer
     }
 
-    async fn api(&self, parts: &Parts, body: Incoming, path: Path) -> Answer {
+    /// Refuses who may not read.
+    async fn admit(&self, caller: &Caller, parts: &Parts) -> Result<(), Status> {
+        let Caller::Remote(certified) = caller else {
+            return Ok(());
+        };
+        let who = match (certified, &self.tokens) {
+            (Some(who), _) => who.clone(),
+            (None, Some(tokens)) => {
+                let header = header(&parts.headers, &AUTHORIZATION);
+                let token = header.strip_prefix("Bearer ").ok_or_else(Status::unauthorized)?;
+                let keys = self.keeper.keys().unwrap_or_default();
+                let now = self.keeper.now().as_second();
+                let who = tokens.identify(token, &keys, now).await;
+                who.map_err(|refused| {
+                    tracing::debug!(%refused, "a token does not count");
+                    Status::unauthorized()
+                })?
+            }
+            (None, None) => return Err(Status::unauthorized()),
+        };
+        if self.access.allows(&who) {
+            return Ok(());
+        }
+        let why = format!("{} may not read this node's view", who.user);
+        Err(Status::forbidden(&GroupResource::new("", ""), "", why))
+    }
+
+    async fn api(&self, parts: &Parts, body: Body, path: Path) -> Answer {
         let Path::Resource(target) = &path else {
             return self.pass(parts, body, &path).await;
         };
@@ -87,7 +148,7 @@ impl Server {
     }
 
     /// The API as a unit's ingress sees it: its endpoints, and everything else as it is.
-    async fn unit(&self, parts: &Parts, body: Incoming, unit: &str, rest: &str) -> Answer {
+    async fn unit(&self, parts: &Parts, body: Body, unit: &str, rest: &str) -> Answer {
         let path = match Path::parse(rest) {
             Ok(path @ (Path::Resource(_) | Path::Other)) => path,
             Ok(_) => return refuse(&Status::bad_request("a unit has no such view")),
@@ -134,7 +195,18 @@ impl Server {
             query: &query,
             accept: header(&parts.headers, &ACCEPT),
         };
-        let mut answer = reader.read(read).await.map(boxed);
+        let answer = reader.read(read).await;
+        // Only a watch has no end that is known beforehand.
+        let is_watch = answer.body().size_hint().exact().is_none();
+        if is_watch && self.watches.available_permits() == 0 {
+            return refuse(&Status::too_many_requests("too many watches", COME_BACK));
+        }
+        let mut answer = match Arc::clone(&self.watches).try_acquire_owned() {
+            Ok(permit) if is_watch => {
+                answer.map(|body| boxed(Counted::new(body, permit, self.metrics.watches.clone())))
+            }
+            _ => answer.map(boxed),
+        };
         if let Some(age) = self.keeper.age() {
             answer.headers_mut().insert(AGE, HeaderValue::from(age));
         }
@@ -220,12 +292,12 @@ pub(crate) fn refuse(status: &Status) -> Answer {
     status_response(status).map(boxed)
 }
 
-pub(crate) fn boxed<B>(body: B) -> UnsyncBoxBody<Bytes, BoxError>
+pub(crate) fn boxed<B>(body: B) -> Body
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    body.map_err(Into::into).boxed_unsync()
+    body.map_err(|error| Broken(error.into())).boxed_unsync()
 }
 
 fn text(code: StatusCode, text: String) -> Answer {

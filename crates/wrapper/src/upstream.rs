@@ -19,13 +19,14 @@ mod stream;
 use crate::feed::{Feed, Selection};
 use crate::keeper::Keeper;
 use std::collections::{BTreeMap, BTreeSet};
+use edgegrid_runtime::shutdown::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 pub use link::Link;
+pub(crate) use stream::chain;
 use stream::{Ended, Trouble};
 
 /// The first wait after a failure and the longest.
@@ -46,7 +47,7 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     /// Reads every feed that is wanted until told to stop.
-    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(self, stop: Shutdown) {
         let mut wanted = self.keeper.wanted();
         let mut tasks = JoinSet::new();
         let mut running: BTreeMap<Feed, AbortHandle> = BTreeMap::new();
@@ -67,7 +68,7 @@ impl Upstream {
             }
             tokio::select! {
                 changed = wanted.changed() => if changed.is_err() { break },
-                _ = stop.wait_for(|stop| *stop) => break,
+                () = stop.requested() => break,
                 // Only aborted ones end.
                 Some(_) = tasks.join_next() => {}
             }

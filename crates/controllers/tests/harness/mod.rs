@@ -1,6 +1,11 @@
 //! The controllers on an embedded cluster, over a link of their own.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod snapshot;
+pub(crate) mod world;
+
+use std::time::Duration;
+
 use anyhow::Result;
 use edgegrid_controllers::{Config, Metrics, Setup};
 use edgegrid_runtime::executor::{self, Executor, Limits};
@@ -74,4 +79,23 @@ pub(crate) async fn start_with(cluster: &Cluster, config: Config) -> Result<Runn
         requests,
         writes,
     })
+}
+
+/// Lets the controllers work until they have written nothing for half a minute, workloads
+/// becoming available and garbage being collected meanwhile.
+pub(crate) async fn settle(cluster: &Cluster, running: &Running) -> Result<()> {
+    let calm = Duration::from_secs(30);
+    for _ in 0..40 {
+        running.writes.take();
+        tokio::time::sleep(calm).await;
+        world::collect_garbage(cluster).await?;
+        let moved = world::roll_out(cluster).await?;
+        if running.writes.take().is_empty() && !moved {
+            return Ok(());
+        }
+    }
+    anyhow::bail!(
+        "the controllers never come to rest; last: {:#?}",
+        running.writes.take()
+    )
 }

@@ -10,6 +10,9 @@ use kube::Error;
 use kube::core::Status;
 use kube::core::response::reason;
 
+/// The field by which a body says for which object it was made.
+const UID: &str = "metadata.uid";
+
 /// A write that did not happen, or of which nobody knows whether it did.
 #[derive(Debug, thiserror::Error)]
 #[error("{verb} {object}: {class}")]
@@ -131,6 +134,10 @@ impl Class {
             () if status.is_not_found() => Self::Gone,
             // A `test` that failed: upstream says Invalid, but names no field.
             () if status.is_invalid() && verb == Verb::Patch && causes.is_empty() => {
+                Self::Conflict(message)
+            }
+            // The body named another uid: the object was replaced.
+            () if status.is_invalid() && causes.iter().any(|cause| cause.field == UID) => {
                 Self::Conflict(message)
             }
             () if status.is_invalid() => Self::Invalid { message, causes },

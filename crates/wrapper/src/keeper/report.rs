@@ -9,6 +9,9 @@ use crate::view::{Fate, Topology, Verdict};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+/// Out of touch for less than so many seconds is between two watches, not cut off.
+const BRIEFLY: u64 = 5;
+
 /// Numbers for metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
@@ -123,7 +126,8 @@ impl Inner {
             let contact = progress.contact.unwrap_or(Timestamp::UNIX_EPOCH);
             now.duration_since(contact).as_secs().max(0).unsigned_abs()
         };
-        offline.map(|(_, progress)| seconds(progress)).max()
+        let oldest = offline.map(|(_, progress)| seconds(progress)).max();
+        oldest.filter(|age| *age >= BRIEFLY)
     }
 
     fn peers_of(&self, key: &str) -> Value {

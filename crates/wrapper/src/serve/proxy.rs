@@ -28,7 +28,7 @@ const HARMLESS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, USER_AGENT];
 
 impl Server {
     /// Passes a request on, or says why not.
-    pub(super) async fn pass(&self, parts: &Parts, body: super::Incoming, path: &Path) -> Answer {
+    pub(super) async fn pass(&self, parts: &Parts, body: super::Body, path: &Path) -> Answer {
         if parts.headers.contains_key(UPGRADE) || parts.method == Method::CONNECT {
             return refuse(&Status::bad_request(
                 "connections are not handed over here, use the API server",

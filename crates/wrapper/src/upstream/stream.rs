@@ -1,6 +1,6 @@
 //! One list or watch: the request, and its answer taken in as it comes.
 
-use super::Upstream;
+use super::{LIVED, Upstream};
 use super::items::Items;
 use crate::feed::{Feed, Selection};
 use crate::keeper::listing::Listing;
@@ -242,12 +242,20 @@ impl Upstream {
         }
         let accept = if selection.metadata_only { METADATA } else { JSON };
         let mut body = self.ask(selection, &query, accept).await?.into_body();
-        if initial.is_none() {
-            self.keeper.set_online(feed, true);
-        }
         let deadline = Instant::now() + Duration::from_secs(seconds) + LATE;
+        // A lite-apiserver that is cut off opens watches too, and ends them at once.
+        let (proof, mut proven) = (Instant::now() + LIVED, false);
         let (mut buffer, mut events) = (BytesMut::new(), 0);
-        while let Some(chunk) = next_chunk(&mut body, deadline).await? {
+        loop {
+            let chunk = match next_chunk(&mut body, if proven { deadline } else { proof }).await {
+                Err(Trouble::Silence) if !proven => Bytes::new(),
+                Ok(None) => break,
+                other => other?.unwrap_or_default(),
+            };
+            if !proven && initial.is_none() {
+                self.keeper.set_online(feed, true);
+            }
+            proven = true;
             self.metrics.uplink_bytes.inc_by(chunk.len() as u64);
             buffer.extend_from_slice(&chunk);
             while let Some(end) = memchr::memchr(b'\n', &buffer) {
@@ -281,10 +289,15 @@ impl Upstream {
         if line.trim_ascii().is_empty() {
             return Ok(Next::GoOn);
         }
-        let event: Event<'_> = serde_json::from_slice(line).map_err(unreadable)?;
-        let object = event.object.get().as_bytes();
+        let (kind, object) = match usual(line) {
+            Some((kind, object)) => (Cow::Borrowed(kind), object),
+            None => {
+                let event: Event<'_> = serde_json::from_slice(line).map_err(unreadable)?;
+                (event.kind, event.object.get().as_bytes())
+            }
+        };
         self.metrics.events.inc();
-        let what = match &*event.kind {
+        let what = match &*kind {
             "ADDED" | "MODIFIED" => Happened::Set,
             "DELETED" => Happened::Gone,
             "BOOKMARK" => {
@@ -341,6 +354,16 @@ fn uri(selection: &Selection, query: &[(&str, &str)]) -> String {
     uri.extend_pairs(query).finish()
 }
 
+/// Type and object of an event that is written as all API servers write it. The object has not
+/// been looked at: whoever reads it finds out whether it is one.
+fn usual(line: &[u8]) -> Option<(&'static str, &[u8])> {
+    let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
+    ["MODIFIED", "ADDED", "DELETED"].into_iter().find_map(|kind| {
+        let rest = rest.strip_prefix(kind.as_bytes())?;
+        Some((kind, rest.strip_prefix(br#"","object":"#)?))
+    })
+}
+
 /// Why a stream says it ends.
 fn told(object: &[u8]) -> Trouble {
     let status: StatusCodeOf = serde_json::from_slice(object).unwrap_or_default();
@@ -367,7 +390,7 @@ async fn next_chunk(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>,
 }
 
 /// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -11,15 +11,19 @@ const KIB: u64 = 1024;
 
 /// Used by some processes together.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// User and system time since they started.
-    pub(crate) cpu: Duration,
+    pub cpu: Duration,
     /// Resident memory now, in bytes.
-    pub(crate) resident: u64,
+    pub resident: u64,
+    /// Resident memory at its highest, in bytes.
+    pub peak: u64,
+    /// Resident memory that is no file's, in bytes: what the program itself asked for.
+    pub anonymous: u64,
 }
 
 /// What these processes have used until now.
-pub(crate) fn usage(pids: &[u32]) -> Result<Usage> {
+pub fn usage(pids: &[u32]) -> Result<Usage> {
     let mut sum = Usage::default();
     for pid in pids {
         let read = |file: &str| {
@@ -28,7 +32,12 @@ pub(crate) fn usage(pids: &[u32]) -> Result<Usage> {
         };
         let ticks = ticks(&read("stat")?).with_context(|| format!("parse stat of {pid}"))?;
         sum.cpu += TICK * ticks;
-        sum.resident += resident(&read("status")?).with_context(|| format!("RSS of {pid}"))?;
+        let status = read("status")?;
+        let memory =
+            |field: &str| memory(&status, field).with_context(|| format!("parse {field} of {pid}"));
+        sum.resident += memory("VmRSS:")?;
+        sum.peak += memory("VmHWM:")?;
+        sum.anonymous += memory("RssAnon:")?;
     }
     Ok(sum)
 }
@@ -42,10 +51,8 @@ fn ticks(stat: &str) -> Option<u32> {
     Some(user + system)
 }
 
-fn resident(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn memory(status: &str, field: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * KIB)
 }

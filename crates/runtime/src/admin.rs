@@ -1,0 +1,133 @@
+//! What a running process shows of itself over HTTP.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/healthz` | 200 while the process runs |
+//! | `/readyz` | 200 once nothing is waited for, else 503 and what is |
+//! | `/metrics` | counts, as Prometheus reads them |
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+/// The media type of what `/metrics` shows.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What is still waited for before the process is ready; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness {
+    missing: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Readiness {
+    /// Waits for `what`, as "cache of Nodes".
+    pub fn expect(&self, what: impl Into<String>) {
+        self.missing().insert(what.into());
+    }
+
+    /// Waits for `what` no longer.
+    pub fn reached(&self, what: &str) {
+        self.missing().remove(what);
+    }
+
+    /// Whether nothing is waited for.
+    pub fn is_ready(&self) -> bool {
+        self.missing().is_empty()
+    }
+
+    fn missing(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The three pages.
+pub fn router(readiness: Readiness, registry: Registry) -> Router {
+    let registry = Arc::new(registry);
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready).with_state(readiness))
+        .route("/metrics", get(metrics).with_state(registry))
+}
+
+/// Serves `router` until dropped: a process that drains still shows that it is well.
+pub async fn serve(listener: TcpListener, router: Router) -> io::Result<()> {
+    axum::serve(listener, router).await
+}
+
+async fn ready(State(readiness): State<Readiness>) -> Response {
+    let missing = readiness.missing();
+    if missing.is_empty() {
+        return "ok\n".into_response();
+    }
+    let waiting = missing.iter().map(|what| format!("waiting for {what}"));
+    let lines = waiting.collect::<Vec<_>>().join("\n") + "\n";
+    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
+}
+
+async fn metrics(State(registry): State<Arc<Registry>>) -> Response {
+    let mut text = String::new();
+    match encode(&mut text, &registry) {
+        Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use http_body_util::BodyExt;
+    use prometheus_client::metrics::counter::Counter;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn page(router: &Router, path: &str) -> (StatusCode, String) {
+        let request = Request::get(path).body(axum::body::Body::empty()).unwrap();
+        let answer = router.clone().oneshot(request).await.unwrap();
+        let status = answer.status();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn ready_names_what_is_missing_until_nothing_is() {
+        let readiness = Readiness::default();
+        readiness.expect("cache of Nodes");
+        readiness.expect("cache of NodeUnits");
+        let router = router(readiness.clone(), Registry::default());
+        let healthy = (StatusCode::OK, "ok\n".to_owned());
+        assert_eq!(page(&router, "/healthz").await, healthy);
+        let (status, text) = page(&router, "/readyz").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            text,
+            "waiting for cache of NodeUnits\nwaiting for cache of Nodes\n"
+        );
+        readiness.reached("cache of Nodes");
+        assert!(!readiness.is_ready());
+        readiness.reached("cache of NodeUnits");
+        assert_eq!(page(&router, "/readyz").await, healthy);
+    }
+
+    #[tokio::test]
+    async fn metrics_show_what_was_registered() {
+        let mut registry = Registry::default();
+        let counter: Counter = Counter::default();
+        counter.inc();
+        registry.register("things", "Things", counter);
+        let router = router(Readiness::default(), registry);
+        let (status, text) = page(&router, "/metrics").await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(text.contains("things_total 1"), "{text}");
+    }
+}
