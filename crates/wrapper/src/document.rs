@@ -15,7 +15,7 @@ mod members;
 mod substitute;
 
 use edgegrid_api::names::label;
-use members::{Members, Raw, Text};
+use members::{Members, Raw, Text, WithEndpoints};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -156,7 +156,17 @@ impl<'a> Parts<'a> {
     }
 
     fn read(source: Source, json: &'a str) -> Result<Self, serde_json::Error> {
-        let mut rest: Members<'a> = serde_json::from_str(json)?;
+        let (mut rest, lists) = match source {
+            Source::Slices => {
+                let slice: WithEndpoints<'a> = serde_json::from_str(json)?;
+                (slice.rest, Lists::Slice(slice.endpoints))
+            }
+            Source::Endpoints => {
+                let mut rest: Members<'a> = serde_json::from_str(json)?;
+                let subsets = subsets(&mut rest)?;
+                (rest, Lists::Subsets(subsets))
+            }
+        };
         let mut metadata: Members<'a> = rest.take_members("metadata")?;
         for gone in ["kind", "apiVersion"] {
             rest.take(gone);
@@ -166,10 +176,6 @@ impl<'a> Parts<'a> {
             metadata.take(gone);
         }
         let annotations = metadata.take_members("annotations")?;
-        let lists = match source {
-            Source::Slices => Lists::Slice(rest.take_list("endpoints")?),
-            Source::Endpoints => Lists::Subsets(subsets(&mut rest)?),
-        };
         let mut parts = Self {
             source,
             namespace: metadata.text("namespace").unwrap_or_default(),

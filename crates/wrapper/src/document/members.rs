@@ -112,24 +112,54 @@ pub(super) fn write_member(out: &mut Vec<u8>, name: &str, value: &RawValue) {
     out.extend_from_slice(value.get().as_bytes());
 }
 
+/// An object with a list of endpoints in it: most of the text is there, so it is gone through only
+/// once.
+#[derive(Debug, Default)]
+pub(super) struct WithEndpoints<'a> {
+    pub(super) rest: Members<'a>,
+    pub(super) endpoints: Vec<Raw<'a>>,
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AllMembers;
-        impl<'de> Visitor<'de> for AllMembers {
-            type Value = Members<'de>;
+        let all = deserializer.deserialize_map(AllMembers { apart: None })?;
+        Ok(all.rest)
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+impl<'de: 'a, 'a> Deserialize<'de> for WithEndpoints<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let apart = Some("endpoints");
+        deserializer.deserialize_map(AllMembers { apart })
+    }
+}
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-                let mut members = Vec::with_capacity(8);
-                while let Some((name, value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-                    members.push((name.0, Cow::Borrowed(value)));
-                }
-                Ok(Members(members))
+/// Takes all members as they are, but for one that is a list and is taken item by item.
+struct AllMembers {
+    apart: Option<&'static str>,
+}
+
+impl<'de> Visitor<'de> for AllMembers {
+    type Value = WithEndpoints<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WithEndpoints<'de>, A::Error> {
+        let mut members = Vec::with_capacity(8);
+        let mut endpoints = Vec::new();
+        while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
+            if Some(&*name) == self.apart {
+                let list: Option<Vec<&'de RawValue>> = map.next_value()?;
+                endpoints = list.unwrap_or_default().into_iter().map(Cow::Borrowed).collect();
+            } else {
+                members.push((name, Cow::Borrowed(map.next_value::<&'de RawValue>()?)));
             }
         }
-        deserializer.deserialize_map(AllMembers)
+        Ok(WithEndpoints {
+            rest: Members(members),
+            endpoints,
+        })
     }
 }
