@@ -1,5 +1,5 @@
 //! The walk-through on real Kubernetes, as far as edgegrid goes today: six simulated nodes in
-//! two sites, the five kinds, the manifests SuperEdge's users have. `cargo xtask demo` runs it.
+//! two sites, `edgegrid controller`, the manifests SuperEdge's users have. `cargo xtask demo` runs it.
 //!
 //! Each step shows a table and checks it; at the end the cluster stays for you to play with.
 
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
+use edgegrid_testkit::edgegrid::Controller;
 use edgegrid_testkit::{Cluster, Patience, eventually_within, node};
 
 /// Shows edgegrid on a Kubernetes of its own: etcd, kube-apiserver, kube-controller-manager and
@@ -53,9 +54,9 @@ async fn walk_through(args: &Args) -> Result<()> {
 
     title(
         2,
-        "install the five kinds (edgegrid crds | kubectl apply --server-side -f -)",
+        "start edgegrid controller with the rights in deploy/rbac",
     );
-    cluster.install(edgegrid_api::crds()).await?;
+    let _controller = Controller::start(&cluster, "controller", &[]).await?;
     show(&cluster, &["get", "crd"], |table| {
         ensure!(
             count(table, "superedge.io") == 5,
@@ -65,41 +66,67 @@ async fn walk_through(args: &Args) -> Result<()> {
     })
     .await?;
 
-    sites_and_grids(&cluster).await?;
+    sites(&cluster).await?;
+    grids(&cluster).await?;
     a_mistake(&cluster).await?;
-    a_workload(&cluster).await?;
-    println!("\nThe grids are stored and checked; nothing stamps them into the sites yet.");
+    a_new_site(&cluster).await?;
     stay(&cluster, args.once).await
 }
 
-async fn sites_and_grids(cluster: &Cluster) -> Result<()> {
+async fn sites(cluster: &Cluster) -> Result<()> {
     title(3, "name the sites: two NodeUnits, one NodeGroup");
     apply(cluster, "walkthrough/sites.yaml").await?;
     show(cluster, &["get", "nu,ng"], |table| {
-        for name in [
-            "beijing",
-            "guangzhou",
-            "nodegroup.site.superedge.io/location",
-        ] {
-            ensure!(table.contains(name), "{name} is missing");
+        for line in ["beijing ", "guangzhou ", "unit-node-all "] {
+            ensure!(table.contains(line), "{line} is missing");
         }
+        ensure!(
+            count(table, " 3/3 ") == 2 && count(table, " 6/6 ") == 1,
+            "not all nodes are counted"
+        );
         Ok(())
     })
     .await?;
+    show(cluster, &["get", "nodes", "-L", "location"], |table| {
+        ensure!(
+            count(table, " beijing") == 3 && count(table, " guangzhou") == 3,
+            "not all nodes are labelled"
+        );
+        Ok(())
+    })
+    .await
+}
 
-    title(4, "the application, in the manifests of SuperEdge's users");
-    for file in [
-        "001-deploymentgrid",
-        "001-servicegrid",
-        "001-statefulsetgrid",
-    ] {
+async fn grids(cluster: &Cluster) -> Result<()> {
+    title(
+        4,
+        "the application: a Deployment and a StatefulSet in every site, one Service",
+    );
+    let web = edgegrid_testkit::grid("deploymentgrid-demo")
+        .by("location")
+        .replicas(2);
+    cluster.apply::<edgegrid_api::DeploymentGrid>(web).await?;
+    for file in ["001-servicegrid", "001-statefulsetgrid"] {
         apply(cluster, &format!("seeds/{file}.yaml")).await?;
     }
+    show(
+        cluster,
+        &["get", "deployments,statefulsets,services"],
+        |table| {
+            ensure!(
+                count(table, " 2/2 ") == 2 && count(table, " 3/3 ") == 2,
+                "not all sites run it"
+            );
+            ensure!(
+                table.contains("servicegrid-demo-svc"),
+                "the Service is missing"
+            );
+            Ok(())
+        },
+    )
+    .await?;
     show(cluster, &["get", "dg,ssg,sg"], |table| {
-        ensure!(
-            count(table, " location ") == 3,
-            "not all three grids have the key location"
-        );
+        ensure!(count(table, " 2/2 ") == 2, "not both grids are ready");
         Ok(())
     })
     .await
@@ -125,31 +152,33 @@ async fn a_mistake(cluster: &Cluster) -> Result<()> {
     }
 }
 
-async fn a_workload(cluster: &Cluster) -> Result<()> {
-    title(6, "what a site will get: a Deployment bound to its nodes");
-    for name in NODES.iter().filter(|name| name.starts_with("bj")) {
-        cluster
-            .kubectl(["label", "node", name, "location=beijing"])
-            .await?;
-    }
-    let web = edgegrid_testkit::workload("web")
-        .replicas(2)
-        .on_nodes("location", "beijing");
+async fn a_new_site(cluster: &Cluster) -> Result<()> {
+    title(
+        6,
+        "a node with a new label is a new site, without another command",
+    );
     cluster
-        .apply::<k8s_openapi::api::apps::v1::Deployment>(web)
+        .add_nodes([node("sh-1").label("location", "shanghai")])
         .await?;
-    show(
-        cluster,
-        &["get", "deployments,pods", "-o", "wide"],
-        |table| {
-            ensure!(
-                table.contains("2/2") && count(table, " Running ") == 2,
-                "web is not ready"
-            );
-            ensure!(count(table, " bj-") == 2, "a pod is outside its site");
-            Ok(())
-        },
-    )
+    show(cluster, &["get", "pods", "-o", "wide"], |table| {
+        ensure!(
+            count(table, "-shanghai-") == 5,
+            "shanghai does not run all of it"
+        );
+        for (site, home) in [
+            ("beijing", " bj-"),
+            ("guangzhou", " gz-"),
+            ("shanghai", " sh-"),
+        ] {
+            let pods = table
+                .lines()
+                .filter(|line| line.contains(&format!("-{site}-")));
+            let away = pods.filter(|line| !line.contains(home)).count();
+            ensure!(away == 0, "a pod of {site} is outside its site");
+        }
+        ensure!(count(table, " Running ") == 15, "not all pods run");
+        Ok(())
+    })
     .await
 }
 

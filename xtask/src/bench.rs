@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::program::{Build, EDGEGRID, measuring};
 use crate::{demo, process, upstream};
 
 /// Measure a part of edgegrid beside what it stands in for, or beside the least such work can cost.
@@ -34,7 +35,7 @@ enum Subject {
 pub(crate) fn run(args: &Args) -> Result<()> {
     upstream::ensure(&demo::programs())?;
     let mut bench = match args.subject {
-        Subject::Apiserver => process::example("apiserver"),
+        Subject::Apiserver => measuring("apiserver").built(Build::Release)?,
         Subject::Controller => with_edgegrid("controller")?,
         Subject::Wrapper => with_edgegrid("wrapper")?,
     };
@@ -48,10 +49,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// A measurement of the program itself.
-fn with_edgegrid(name: &str) -> Result<Command> {
-    let mut bench = process::example(name);
-    bench
-        .arg("--edgegrid")
-        .arg(process::edgegrid(&["--release"])?);
+fn with_edgegrid(name: &'static str) -> Result<Command> {
+    let edgegrid = EDGEGRID.built(Build::Release)?;
+    let mut bench = measuring(name).built(Build::Release)?;
+    bench.arg("--edgegrid").arg(edgegrid.get_program());
     Ok(bench)
+}
+
+/// Every measurement once, with next to nothing to measure: it shows that the program still works.
+pub(crate) fn smoke() -> Result<()> {
+    upstream::ensure(&demo::programs())?;
+    let mut bench = measuring("apiserver").built(Build::WithTests)?;
+    process::run(bench.arg("--smoke"))
 }

@@ -1,189 +1,22 @@
-//! `cargo xtask crds`: the manifests in `deploy/crds` are what the program itself prints, never edited.
+//! `cargo xtask crds`: the definitions.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use anyhow::Result;
 
-use anyhow::{Context, Result, bail};
-use cargo_metadata::{Artifact, Message};
-
-use crate::process;
+use crate::generated::{Generated, Mode};
 
 /// Write the custom resource definitions to `deploy/crds`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Change nothing; fail if a file is not what the program prints.
-    #[arg(long)]
-    check: bool,
+    #[command(flatten)]
+    mode: Mode,
 }
 
-/// How the program that prints them is built.
-#[derive(Clone, Copy)]
-pub(crate) enum Build {
-    /// By itself: a broken test elsewhere is no reason not to write manifests.
-    Alone,
-    /// Together with all tests. Cargo unites the features of what it builds together, so next to a test
-    /// run this saves compiling most dependencies a second time.
-    WithTests,
-}
-
-/// File name to content.
-type Manifests = BTreeMap<String, String>;
+pub(crate) const CRDS: Generated = Generated {
+    command: "crds",
+    folders: &[("", "deploy/crds")],
+    remedy: "cargo xtask crds",
+};
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.check {
-        check(Build::Alone)
-    } else {
-        write()
-    }
-}
-
-/// Fails with the names of the files that are not as generated.
-pub(crate) fn check(build: Build) -> Result<()> {
-    let drifted = drifted(&read(&folder())?, &generate(build)?);
-    if drifted.is_empty() {
-        return Ok(());
-    }
-    bail!(
-        "deploy/crds differs from the types in: {}; run `cargo xtask crds` and commit the result",
-        drifted.join(", ")
-    );
-}
-
-fn write() -> Result<()> {
-    for name in replace(&folder(), &generate(Build::Alone)?)? {
-        println!("deploy/crds/{name}");
-    }
-    Ok(())
-}
-
-/// Makes `folder` hold exactly `generated`; gives the names of the files that it touched.
-fn replace(folder: &Path, generated: &Manifests) -> Result<Vec<String>> {
-    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    let touched = drifted(&read(folder)?, generated);
-    for name in &touched {
-        let path = folder.join(name);
-        match generated.get(name) {
-            Some(content) => std::fs::write(&path, content),
-            None => std::fs::remove_file(&path), // of a kind that is no more
-        }
-        .with_context(|| format!("write {}", path.display()))?;
-    }
-    Ok(touched)
-}
-
-fn folder() -> PathBuf {
-    process::root().join("deploy/crds")
-}
-
-fn generate(build: Build) -> Result<Manifests> {
-    let program = program(build)?;
-    let folder = tempfile::tempdir().context("make a folder for the generated manifests")?;
-    process::run(
-        process::command(program)
-            .args(["crds", "--output-dir"])
-            .arg(folder.path()),
-    )?;
-    let generated = read(folder.path())?;
-    if generated.is_empty() {
-        bail!("`edgegrid crds` wrote no manifest");
-    }
-    Ok(generated)
-}
-
-/// Builds `edgegrid` and says where cargo has put it.
-fn program(build: Build) -> Result<PathBuf> {
-    let what: &[&str] = match build {
-        Build::Alone => &["--package", "edgegrid"],
-        Build::WithTests => &["--workspace", "--tests"],
-    };
-    let mut cargo = process::cargo();
-    cargo
-        .args([
-            "build",
-            "--bin",
-            "edgegrid",
-            "--message-format=json-render-diagnostics",
-        ])
-        .args(what);
-    let messages = process::output_in_view(&mut cargo)?;
-    Message::parse_stream(messages.as_bytes())
-        .filter_map(Result::ok)
-        .find_map(|message| match message {
-            Message::CompilerArtifact(artifact) if is_program(&artifact) => artifact.executable,
-            _ => None,
-        })
-        .map(Into::into)
-        .context("cargo named no program `edgegrid`")
-}
-
-/// The program itself, not the tests inside it, which are an artifact of the same target.
-fn is_program(artifact: &Artifact) -> bool {
-    artifact.target.is_bin() && artifact.target.name == "edgegrid" && !artifact.profile.test
-}
-
-fn read(folder: &Path) -> Result<Manifests> {
-    if !folder.exists() {
-        return Ok(Manifests::new());
-    }
-    let mut manifests = Manifests::new();
-    for entry in std::fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
-        let path = entry
-            .with_context(|| format!("list {}", folder.display()))?
-            .path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "yaml")
-            && let Some(name) = path.file_name()
-        {
-            let content = std::fs::read_to_string(&path)
-                .with_context(|| format!("read {}", path.display()))?;
-            manifests.insert(name.to_string_lossy().into_owned(), content);
-        }
-    }
-    Ok(manifests)
-}
-
-/// Names of files that are missing, different, or left over.
-fn drifted(committed: &Manifests, generated: &Manifests) -> Vec<String> {
-    let names: BTreeSet<&String> = committed.keys().chain(generated.keys()).collect();
-    names
-        .into_iter()
-        .filter(|name| committed.get(*name) != generated.get(*name))
-        .cloned()
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn manifests(files: &[(&str, &str)]) -> Manifests {
-        files
-            .iter()
-            .map(|(name, content)| ((*name).to_owned(), (*content).to_owned()))
-            .collect()
-    }
-
-    #[test]
-    fn missing_changed_and_left_over_files_have_drifted() {
-        let committed = manifests(&[("same", "1"), ("changed", "1"), ("left-over", "1")]);
-        let generated = manifests(&[("same", "1"), ("changed", "2"), ("missing", "1")]);
-        assert_eq!(
-            drifted(&committed, &generated),
-            ["changed", "left-over", "missing"]
-        );
-        assert!(drifted(&generated, &generated).is_empty());
-    }
-
-    #[test]
-    fn writing_leaves_exactly_what_was_generated() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("left-over.yaml"), "1").unwrap();
-        let generated = manifests(&[("a.yaml", "1"), ("b.yaml", "2")]);
-
-        let touched = replace(folder.path(), &generated).unwrap();
-        assert_eq!(touched, ["a.yaml", "b.yaml", "left-over.yaml"]);
-        assert_eq!(read(folder.path()).unwrap(), generated);
-        assert!(replace(folder.path(), &generated).unwrap().is_empty());
-    }
+    CRDS.run(&args.mode)
 }

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use edgegrid_upstream::{Program, defaults};
 
+use crate::program::{Build, EDGEGRID};
 use crate::{process, upstream};
 
 /// Show edgegrid at work on a real control plane with simulated nodes.
@@ -15,7 +16,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     upstream::ensure(&programs())?;
+    let edgegrid = EDGEGRID.built(Build::Alone)?;
     let mut demo = process::cargo();
+    demo.env("EDGEGRID_BINARY", edgegrid.get_program());
     demo.args([
         "run",
         "--quiet",

@@ -1,8 +1,14 @@
 //! `cargo xtask fuzz`: a bounded run of random input, the same again for the same seed.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use anyhow::Result;
 
 use crate::process;
+use crate::program::{Build, measuring};
+
+/// What the step of `cargo xtask test` may take.
+const SMOKE_SECONDS: u64 = 20;
 
 /// Feed random input to the parsers, the patches, the schemas and the API server.
 #[derive(clap::Args)]
@@ -15,18 +21,40 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 
+    /// Stop after this time, all targets together.
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+
     /// Only these targets.
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut fuzz = process::example("fuzz");
-    if let Some(inputs) = args.inputs {
-        fuzz.arg("--inputs").arg(inputs.to_string());
-    }
-    if let Some(seed) = args.seed {
-        fuzz.arg("--seed").arg(seed.to_string());
+    feed(args, Build::Release)
+}
+
+/// A little of every target, with a seed of its own each time: the run prints it.
+pub(crate) fn smoke() -> Result<()> {
+    let args = Args {
+        inputs: None,
+        seed: Some(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs()),
+        seconds: Some(SMOKE_SECONDS),
+        targets: Vec::new(),
+    };
+    feed(&args, Build::WithTests)
+}
+
+fn feed(args: &Args, build: Build) -> Result<()> {
+    let mut fuzz = measuring("fuzz").built(build)?;
+    for (flag, number) in [
+        ("--inputs", args.inputs),
+        ("--seed", args.seed),
+        ("--seconds", args.seconds),
+    ] {
+        if let Some(number) = number {
+            fuzz.arg(flag).arg(number.to_string());
+        }
     }
     process::run(fuzz.args(&args.targets))
 }

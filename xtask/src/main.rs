@@ -13,8 +13,11 @@ mod demo;
 mod diff_api;
 mod edges;
 mod fuzz;
+mod generated;
 mod lock;
 mod process;
+mod program;
+mod rbac;
 mod stopwatch;
 mod tables;
 mod test;
@@ -40,6 +43,7 @@ enum Command {
     DiffApi(diff_api::Args),
     Upstream(upstream::Args),
     Crds(crds::Args),
+    Rbac(rbac::Args),
     Edges(edges::Args),
     Tables(tables::Args),
     Bench(bench::Args),
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Command::DiffApi(args) => diff_api::run(&args),
         Command::Upstream(args) => upstream::run(&args),
         Command::Crds(args) => crds::run(&args),
+        Command::Rbac(args) => rbac::run(&args),
         Command::Edges(args) => edges::run(&args),
         Command::Tables(args) => tables::run(&args),
         Command::Bench(args) => bench::run(&args),

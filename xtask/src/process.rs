@@ -33,28 +33,6 @@ pub(crate) fn cargo() -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// A program of the `benches` package, built with optimisation; its arguments can be added.
-pub(crate) fn example(name: &str) -> Command {
-    let mut cargo = cargo();
-    cargo.args(["run", "--quiet", "--release"]);
-    cargo.args(["--package", "edgegrid-benches", "--example", name, "--"]);
-    cargo
-}
-
-/// Builds `edgegrid` with these arguments to cargo, and says where it is.
-pub(crate) fn edgegrid(arguments: &[&str]) -> Result<PathBuf> {
-    let mut build = cargo();
-    build.args(["build", "--package", "edgegrid", "--bin", "edgegrid"]);
-    build.args(["--message-format", "json-render-diagnostics"]);
-    build.args(arguments);
-    let messages = output_in_view(&mut build)?;
-    let mut artifacts = messages.lines().filter_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    });
-    artifacts.next_back().context("cargo built no `edgegrid`")
-}
-
 /// Runs to the end with our own input and output; a failing exit is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command

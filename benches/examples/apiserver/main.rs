@@ -34,6 +34,9 @@ struct Args {
     /// A tenth of the objects, watchers and changes: a minute, for CI.
     #[arg(long)]
     quick: bool,
+    /// Next to nothing of everything, to see that it works; the figures mean nothing.
+    #[arg(long, conflicts_with_all = ["quick", "write"])]
+    smoke: bool,
     /// Put the tables into `docs/figures.md` as well.
     #[arg(long)]
     write: bool,
@@ -50,17 +53,25 @@ enum Side {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    let size = if args.quick { Size::QUICK } else { Size::FULL };
+    let size = match (args.quick, args.smoke) {
+        (_, true) => Size::SMOKE,
+        (true, false) => Size::QUICK,
+        (false, false) => Size::FULL,
+    };
     if args.side.is_some() {
         let results = workload::run(&Server::embedded(), &size).await?;
         println!("{}", serde_json::to_string(&results)?);
         return Ok(());
     }
     eprintln!("embedded server …");
-    let embedded = in_child(args.quick)?;
+    let embedded = in_child(&args)?;
     eprintln!("kube-apiserver and etcd …");
     let upstream = workload::run(&Server::upstream().await?, &size).await?;
     let tables = report::tables(&size, &embedded, &upstream);
+    if args.smoke {
+        println!("every operation works on both; figures of so little would mean nothing");
+        return Ok(());
+    }
     println!("{tables}");
     if args.write {
         edgegrid_benches::report::write("apiserver", &tables)?;
@@ -69,11 +80,13 @@ async fn main() -> Result<()> {
 }
 
 /// The embedded side in a process of its own, so that its memory and CPU time are nobody else's.
-fn in_child(quick: bool) -> Result<Results> {
+fn in_child(args: &Args) -> Result<Results> {
     let mut child = Command::new(std::env::current_exe()?);
     child.args(["--side", "embedded"]);
-    if quick {
-        child.arg("--quick");
+    for (flag, is_set) in [("--quick", args.quick), ("--smoke", args.smoke)] {
+        if is_set {
+            child.arg(flag);
+        }
     }
     let output = child.stderr(Stdio::inherit()).output();
     let output = output.context("start the embedded side")?;

@@ -17,11 +17,12 @@ use crate::server::Server;
 const CLIENTS: usize = 16;
 /// Requests between two looks at the CPU time.
 const ROUND: usize = 200;
-const PAGE: usize = 500;
 
 /// How much of everything.
 pub(crate) struct Size {
     pub(crate) pods: usize,
+    /// Pods in a page of a list.
+    pub(crate) page: usize,
     pub(crate) config_maps: usize,
     pub(crate) watchers: usize,
     pub(crate) changes: usize,
@@ -32,6 +33,7 @@ pub(crate) struct Size {
 impl Size {
     pub(crate) const FULL: Self = Self {
         pods: 10_000,
+        page: 500,
         config_maps: 5_000,
         watchers: 500,
         changes: 1_000,
@@ -39,10 +41,19 @@ impl Size {
     };
     pub(crate) const QUICK: Self = Self {
         pods: 1_000,
+        page: 500,
         config_maps: 500,
         watchers: 50,
         changes: 100,
         at_least: Duration::from_millis(300),
+    };
+    pub(crate) const SMOKE: Self = Self {
+        pods: 50,
+        page: 20,
+        config_maps: 20,
+        watchers: 3,
+        changes: 10,
+        at_least: Duration::from_millis(20),
     };
 }
 
@@ -137,11 +148,12 @@ impl Load<'_> {
     }
 
     async fn list_in_pages(&self) -> Result<Figure> {
-        let name = format!("list {} Pods in pages of {PAGE}", self.size.pods);
+        let (pods, page) = (self.size.pods, self.size.page);
+        let name = format!("list {pods} Pods in pages of {page}");
         self.rounds(&name, 1, async |_| {
             let mut token = String::new();
             loop {
-                let path = format!("/api/v1/namespaces/bench/pods?limit={PAGE}&continue={token}");
+                let path = format!("/api/v1/namespaces/bench/pods?limit={page}&continue={token}");
                 let bytes = self.server.call(Method::GET, &path, Vec::new()).await?;
                 token = continue_token(&bytes).context("find the metadata of a list")?;
                 if token.is_empty() {

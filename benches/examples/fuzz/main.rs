@@ -37,6 +37,9 @@ struct Args {
     /// Inputs follow from this number.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Stop after this time, all targets together.
+    #[arg(long)]
+    seconds: Option<u64>,
     /// The number of the first input.
     #[arg(long, default_value_t = 0)]
     from: u64,
@@ -56,6 +59,7 @@ fn main() -> Result<()> {
         inputs: args.inputs,
         seed: args.seed,
         from: args.from,
+        seconds: args.seconds,
         show: args.show,
     };
     if let Some(trail) = &args.trail {
@@ -71,6 +75,11 @@ fn main() -> Result<()> {
     if names.len() < args.targets.len() {
         bail!("unknown target; there are {}", targets::NAMES.join(", "));
     }
+    let share = |seconds: u64| seconds.div_ceil(names.len() as u64);
+    let plan = Plan {
+        seconds: args.seconds.map(share),
+        ..plan
+    };
     run_all(&names, &plan)
 }
 
@@ -119,6 +128,9 @@ fn child(name: &str, plan: &Plan, trail: &Path) -> Result<Outcome> {
         ("--from", plan.from),
     ] {
         command.arg(flag).arg(number.to_string());
+    }
+    if let Some(seconds) = plan.seconds {
+        command.arg("--seconds").arg(seconds.to_string());
     }
     if plan.show {
         command.arg("--show");

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) inputs: u64,
     pub(crate) seed: u64,
     pub(crate) from: u64,
+    /// How long a target is fed, if not with all inputs.
+    pub(crate) seconds: Option<u64>,
     /// Only say what the first input is.
     pub(crate) show: bool,
 }
@@ -108,7 +110,7 @@ fn feed_all<T: Target>(
     (current, mut target): (&AtomicU64, T),
 ) -> Result<Outcome> {
     let mut outcome = Outcome {
-        inputs: plan.inputs,
+        inputs: 0,
         accepted: 0,
         seconds: 0.0,
         slowest: 0.0,
@@ -121,7 +123,11 @@ fn feed_all<T: Target>(
         outcome.slowest_input = format!("{shown:?}");
         return Ok(outcome);
     }
-    for number in plan.from..plan.from + plan.inputs {
+    let begun = Instant::now();
+    let most = plan.seconds.map(Duration::from_secs);
+    let has_time = |_: &u64| most.is_none_or(|most| begun.elapsed() < most);
+    for number in (plan.from..plan.from + plan.inputs).take_while(has_time) {
+        outcome.inputs += 1;
         trail.write_all_at(&number.to_le_bytes(), 0)?;
         let input = target.draw(&mut Random::of(plan.seed, name, number));
         current.store(number + 1, Ordering::Relaxed);

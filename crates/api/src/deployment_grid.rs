@@ -6,6 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::rollout::Rollout;
 use crate::status::DeploymentGridStatus;
 use crate::template::DeploymentTemplate;
 use crate::validation;
@@ -76,4 +77,7 @@ pub struct DeploymentGridSpec {
     /// Drop entries of `templatePool` that neither `templates` nor `defaultTemplateName` names.
     #[serde(default)]
     pub auto_delete_unused_template: bool,
+    /// How a changed template reaches the units; by default all at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
 }

@@ -29,6 +29,7 @@ pub mod deployment_grid;
 pub mod names;
 pub mod node_group;
 pub mod node_unit;
+pub mod rollout;
 mod schema;
 pub mod service_grid;
 pub mod stateful_set_grid;
@@ -39,9 +40,14 @@ pub mod validation;
 pub use deployment_grid::{DeploymentGrid, DeploymentGridSpec};
 pub use node_group::{NodeGroup, NodeGroupSpec, NodeGroupStatus};
 pub use node_unit::{NodeUnit, NodeUnitSpec, NodeUnitStatus};
+pub use rollout::Rollout;
 pub use service_grid::{ServiceGrid, ServiceGridSpec, ServiceGridStatus};
 pub use stateful_set_grid::{StatefulSetGrid, StatefulSetGridSpec};
 pub use status::{DeploymentGridStatus, StatefulSetGridStatus};
+
+/// Number of what [`crds`] gives: raised with every change of it, so that a controller upgrades older
+/// definitions and leaves newer ones alone.
+pub const SCHEMA_VERSION: u64 = 1;
 
 /// The definitions of all five kinds, as the API server takes them.
 pub fn crds() -> Vec<CustomResourceDefinition> {

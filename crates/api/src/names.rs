@@ -45,6 +45,9 @@ pub mod label {
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
     /// Kubernetes' own: the Service that an EndpointSlice belongs to.
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+    /// On every workload of a grid: its unit. In selector and pod labels too when we made the workload,
+    /// so that an autoscaler or a disruption budget of one unit selects that unit's pods alone.
+    pub const UNIT: &str = "edgegrid.io/unit";
     /// Node label that SuperEdge's installer keys its node-local CoreDNS grid on.
     pub const EDGE_HOSTNAME: &str = "superedge.io.hostname";
 }
@@ -71,8 +74,28 @@ pub mod annotation {
     pub const EXTERNAL_ENDPOINTS: &str = "edgegrid.io/external-endpoints";
     /// On SuperEdge's site definitions: stored objects have been migrated (value [`super::YES`]).
     pub const MIGRATION_DONE: &str = "site.superedge.io/migration-done";
+    /// On our definitions: the [`crate::SCHEMA_VERSION`] they were written with.
+    pub const SCHEMA_VERSION: &str = "edgegrid.io/schema-version";
+    /// On what we apply: hash of the applied body, by which we see that we want something else now.
+    pub const APPLIED: &str = "edgegrid.io/applied";
+    /// On a workload: the grid's name and the unit's true value, as JSON `{"grid": …, "unit": …}`.
+    pub const GRID: &str = "edgegrid.io/grid";
+    /// On a workload or Service whose [`super::label::GRID_UNIQ_KEY`] is a hash: the true `gridUniqKey`.
+    pub const GRID_UNIQ_KEY: &str = "edgegrid.io/grid-uniq-key";
+    /// On a workload: hash of its rendered template without `replicas`, which a rollout compares.
+    pub const TEMPLATE_HASH: &str = "edgegrid.io/template-hash";
+    /// On a workload that got another template: when (RFC 3339).
+    pub const CHANGED_AT: &str = "edgegrid.io/changed-at";
+    /// On a workload whose unit's Node objects were deleted: when that was seen (RFC 3339).
+    pub const UNIT_GONE_SINCE: &str = "edgegrid.io/unit-gone-since";
+    /// kubectl's own: what client-side apply applied last.
+    pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     /// On a NodeUnit: remove the unit's own k3s (value [`super::YES`]).
     pub const CLEAR_CLUSTER: &str = "site.superedge.io/clear-cluster";
+    /// On a Node: JSON list of the taints that we put there, and only those.
+    pub const TAINTS: &str = "edgegrid.io/taints";
+    /// On NodeUnit's definition: [`super::UNIT_NODE_ALL`] has been made once (value [`super::YES`]).
+    pub const DEFAULT_UNIT_MADE: &str = "edgegrid.io/default-unit-made";
 }
 
 /// Field managers, as `managedFields` names them.
@@ -81,10 +104,14 @@ pub mod manager {
     pub const EDGEGRID: &str = "edgegrid";
     /// Holds a workload's `replicas` while it is handed over to whoever scales from now on.
     pub const REPLICAS: &str = "edgegrid-replicas";
+    /// Holds the mark of a workload whose unit lost its nodes, which is put and taken away on its own.
+    pub const GRACE: &str = "edgegrid-grace";
     /// Ours.
-    pub const OURS: [&str; 2] = [EDGEGRID, REPLICAS];
+    pub const OURS: [&str; 3] = [EDGEGRID, REPLICAS, GRACE];
+    /// SuperEdge's controller of NodeUnits and NodeGroups.
+    pub const SITE_MANAGER: &str = "site-manager";
     /// SuperEdge's: what they own passes to us when we take an object over.
-    pub const SUPEREDGE: [&str; 2] = ["application-grid-controller", "site-manager"];
+    pub const SUPEREDGE: [&str; 2] = ["application-grid-controller", SITE_MANAGER];
 }
 
 /// Finalizers.
@@ -105,12 +132,67 @@ pub mod condition {
     pub const PROGRESSING: &str = "Progressing";
     /// At least one unit cannot be brought there.
     pub const DEGRADED: &str = "Degraded";
+    /// An object of a name the grid needs belongs to somebody else.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// The grid asks for a change that Kubernetes forbids.
+    pub const IMMUTABLE: &str = "Immutable";
+    /// The template has a field that apply cannot express.
+    pub const NOT_APPLICABLE: &str = "NotApplicable";
+    /// SuperEdge's controllers still write to objects that we took over.
+    pub const SUPEREDGE_RUNNING: &str = "SuperEdgeRunning";
+    /// `states` leaves units out, because the object would become too big.
+    pub const STATES_TRUNCATED: &str = "StatesTruncated";
+    /// The annotation `topologyKeys` of a ServiceGrid cannot be read.
+    pub const TOPOLOGY_KEYS_MALFORMED: &str = "TopologyKeysMalformed";
+    /// A unit does not get its way on a node, because an older one wants something else there.
+    pub const CONFLICT: &str = "Conflict";
+    /// A unit names nodes that do not exist.
+    pub const NODES_MISSING: &str = "NodesMissing";
+    /// A group names units that do not exist.
+    pub const UNITS_MISSING: &str = "UnitsMissing";
+    /// Part of the spec means nothing to Kubernetes and is left out.
+    pub const INVALID: &str = "Invalid";
 }
 
 /// Reasons of events and conditions.
 pub mod reason {
     /// The grid has no `gridUniqKey`.
     pub const EMPTY: &str = "Empty";
+    /// All is as asked for.
+    pub const AS_WANTED: &str = "AsWanted";
+    /// No node has the grid's key, or no unit is in the group.
+    pub const NO_UNITS: &str = "NoUnits";
+    /// Workloads were made, changed or removed.
+    pub const STAMPED: &str = "Stamped";
+    /// Units are on their way to what the grid asks for.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// `spec.rollout.paused` keeps units as they are.
+    pub const PAUSED: &str = "Paused";
+    /// A changed unit did not become Available in time, so the rest keeps what it has.
+    pub const ROLLOUT_STOPPED: &str = "RolloutStopped";
+    /// A unit's workload does not run as it should.
+    pub const NOT_AVAILABLE: &str = "NotAvailable";
+    /// A unit is to get a template that is not in the pool, or `spec.template`, which is not there.
+    pub const TEMPLATE_MISSING: &str = "TemplateMissing";
+    /// An object of a name the grid needs belongs to somebody else.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// The grid asks for a change that Kubernetes forbids.
+    pub const IMMUTABLE: &str = "Immutable";
+    /// The template has a field that apply cannot express.
+    pub const NOT_APPLICABLE: &str = "NotApplicable";
+    /// Kubernetes refused a write, for example by a quota; it is tried again.
+    pub const REFUSED: &str = "Refused";
+    /// A write had no answer; it is tried again.
+    pub const NO_ANSWER: &str = "NoAnswer";
+    /// Somebody else wrote in between and it is tried again; or an older unit wants something else
+    /// on a node.
+    pub const CONFLICT: &str = "Conflict";
+    /// SuperEdge's controllers still write to objects that we took over.
+    pub const SUPEREDGE_RUNNING: &str = "SuperEdgeRunning";
+    /// `states` leaves units out, because the object would become too big.
+    pub const STATES_TRUNCATED: &str = "StatesTruncated";
+    /// The annotation `topologyKeys` of a ServiceGrid cannot be read.
+    pub const TOPOLOGY_KEYS_MALFORMED: &str = "TopologyKeysMalformed";
     /// A pass over a DeploymentGrid ended with an error.
     pub const SYNC_DEPLOYMENT_GRID_FAILED: &str = "SyncDeploymentGridFailed";
     /// The status of a DeploymentGrid could not be written.
@@ -125,6 +207,16 @@ pub mod reason {
     pub const UPDATE_ERROR: &str = "UpdateError";
     /// An object the grid no longer needs could not be deleted.
     pub const DELETE_ERROR: &str = "DeleteError";
+    /// Every node of the unit is ready.
+    pub const NODES_READY: &str = "NodesReady";
+    /// Some nodes of the unit are not ready.
+    pub const NODES_NOT_READY: &str = "NodesNotReady";
+    /// The unit has no nodes.
+    pub const NO_NODES: &str = "NoNodes";
+    /// Every unit that the group names is there.
+    pub const UNITS_FOUND: &str = "UnitsFound";
+    /// Nodes could not be written.
+    pub const NODES_NOT_WRITTEN: &str = "NodesNotWritten";
 }
 
 /// Components that events name as their source.
@@ -197,6 +289,10 @@ pub mod kins {
 
 /// Value of the labels and annotations that are simply set.
 pub const YES: &str = "yes";
+/// The controller's Deployment, service account, roles and lease.
+pub const CONTROLLER: &str = "edgegrid-controller";
+/// Namespace of what edgegrid itself runs, unless configured otherwise.
+pub const SYSTEM_NAMESPACE: &str = "edgegrid-system";
 /// Name of the template that means `spec.template`.
 pub const DEFAULT_TEMPLATE: &str = "default";
 /// The unit that holds every node, made by the controller.

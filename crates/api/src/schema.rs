@@ -9,6 +9,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
+use crate::names::annotation;
+
 /// A JSON object kept as it is.
 pub(crate) fn open_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
@@ -17,6 +19,11 @@ pub(crate) fn open_object(_: &mut SchemaGenerator) -> Schema {
 /// A number or a name.
 pub(crate) fn int_or_string(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-int-or-string": true })
+}
+
+/// A moment.
+pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "format": "date-time" })
 }
 
 /// Kubernetes' conditions: one per type.
@@ -125,6 +132,9 @@ pub(crate) fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinit
             spec.default = Some(JSON(json!({})));
         }
     }
+    let annotations = crd.metadata.annotations.get_or_insert_default();
+    let version = crate::SCHEMA_VERSION.to_string();
+    annotations.insert(annotation::SCHEMA_VERSION.into(), version);
     crd
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{DeploymentStatus, StatefulSetStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,26 @@ pub struct GridStatus<S> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = FAILING_UNITS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub failing_units: Vec<FailingUnit>,
+    /// Units without a Node object, whose workloads go unless a node comes back, soonest first; at most 32 are listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = FAILING_UNITS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub leaving_units: Vec<LeavingUnit>,
+}
+
+/// A unit whose Node objects were deleted, and whose workload is kept for a while.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LeavingUnit {
+    /// Name of the unit.
+    pub unit: String,
+    /// When it was seen that the last node is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub gone_since: Option<Time>,
+    /// When the unit's workload is deleted if no node comes back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub removed_at: Option<Time>,
 }
 
 /// A unit that does not run what the grid asks for.

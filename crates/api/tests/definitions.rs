@@ -132,3 +132,28 @@ fn all_five_kinds_are_defined() {
         ]
     );
 }
+
+/// The schema version and the fingerprint of the definitions it stands for.
+const NUMBERED: (u64, u64) = (1, 0x7645_8677_ddfc_7f81);
+
+/// FNV-1a, which is the same everywhere and for ever.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[test]
+fn changed_definitions_have_a_new_number() {
+    let specs: Vec<_> = edgegrid_api::crds()
+        .into_iter()
+        .map(|crd| crd.spec)
+        .collect();
+    let now = fingerprint(&serde_json::to_vec(&specs).unwrap());
+    assert_eq!(
+        NUMBERED,
+        (edgegrid_api::SCHEMA_VERSION, now),
+        "clusters are upgraded by number: raise SCHEMA_VERSION if the last one was released, and note the \
+         new fingerprint {now:#018x} here"
+    );
+}

@@ -1,5 +1,6 @@
 //! The seam between a request and the rules: here more can be hung that changes or refuses writes.
 
+use edgegrid_machinery::metadata;
 use edgegrid_machinery::status::{Cause, Status};
 use serde_json::Value;
 
@@ -70,7 +71,7 @@ impl Admission for NamespaceLifecycle {
         if found.object["metadata"]["deletionTimestamp"].is_null() {
             return Ok(());
         }
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = metadata::name(object);
         let resource =
             edgegrid_machinery::status::GroupResource::new(attributes.group, attributes.resource);
         let why = format!(

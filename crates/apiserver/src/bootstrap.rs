@@ -1,7 +1,6 @@
 //! The objects every cluster has from its first moment.
 
-use edgegrid_listwatch::storable;
-use edgegrid_machinery::metadata::{Birth, stamp};
+use edgegrid_machinery::metadata::{self, Birth, stamp};
 use edgegrid_store::Expect;
 use serde_json::{Value, json};
 
@@ -54,15 +53,12 @@ fn put(shared: &Shared, plural: &str, namespace: Option<&str>, mut object: Value
         now: &now,
         suffix: "",
     };
-    stamp(&mut object, birth, served.generation());
-    let name = object["metadata"]["name"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
+    stamp(&mut object, birth, served.kind.generation());
+    let name = metadata::name(&object).to_owned();
     // A conflict means that it is there already, from before a restart.
     let _ = shared.reader.store().put(
         served.read.key(namespace, &name),
-        storable(&object),
+        served.storable(&object),
         Expect::Absent,
     );
 }

@@ -2,8 +2,9 @@
 //!
 //! The reference server does this by controllers, a moment later; here it is part of the write.
 
+use edgegrid_machinery::metadata;
 use edgegrid_machinery::schema::Schema;
-use edgegrid_machinery::status::{FieldError, Status};
+use edgegrid_machinery::status::Status;
 use edgegrid_store::Expect;
 use serde_json::{Value, json};
 
@@ -21,113 +22,52 @@ fn is_crd(request: &Request<'_>) -> bool {
     request.served.read.group == GROUP && request.served.read.plural == PLURAL
 }
 
-/// Fills in names, and says in the status that the definition is in force.
+/// Says in the status that the definition is in force.
 pub(crate) fn prepare(request: &Request<'_>, object: &mut Value, old: Option<&Value>) {
     if !is_crd(request) || request.subresource().is_some() {
         return;
     }
-    let kind = text(object, "/spec/names/kind");
-    for (field, default) in [
-        ("singular", kind.to_lowercase()),
-        ("listKind", format!("{kind}List")),
-    ] {
-        if text(object, &format!("/spec/names/{field}")).is_empty()
-            && object["spec"]["names"].is_object()
-        {
-            object["spec"]["names"][field] = default.into();
-        }
-    }
-    if object["spec"]["conversion"].is_null() && object["spec"].is_object() {
-        object["spec"]["conversion"] = json!({ "strategy": "None" });
-    }
     let now = request.server.clock.stamp();
-    let since = |kind: &str| {
+    let condition = |kind: &str, reason: &str, message: &str| {
         let old = old.and_then(|old| old["status"]["conditions"].as_array());
-        let found = old
-            .into_iter()
-            .flatten()
-            .find(|condition| condition["type"] == kind && condition["status"] == "True");
-        found.map_or_else(
-            || now.clone(),
-            |condition| text(condition, "/lastTransitionTime"),
-        )
+        let mut old = old.into_iter().flatten();
+        let same = old.find(|it| it["type"] == kind && it["status"] == "True");
+        let since = same.map_or(now.as_str().into(), |it| it["lastTransitionTime"].clone());
+        json!({
+            "type": kind, "status": "True", "lastTransitionTime": since,
+            "reason": reason, "message": message,
+        })
     };
-    let condition = |kind: &str, reason: &str, message: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": since(kind), "reason": reason, "message": message });
-    object["status"] = json!({
-        "conditions": [
-            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-        ],
-        "acceptedNames": object["spec"]["names"],
-        "storedVersions": stored_versions(object, old),
-    });
+    object["status"]["conditions"] = json!([
+        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+        condition(
+            "Established",
+            "InitialNamesAccepted",
+            "the initial names have been accepted"
+        ),
+    ]);
+    object["status"]["acceptedNames"] = object["spec"]["names"].clone();
 }
 
-/// Every version that objects may be stored in.
-fn stored_versions(object: &Value, old: Option<&Value>) -> Vec<String> {
-    let old = old.and_then(|old| old["status"]["storedVersions"].as_array());
-    let mut versions: Vec<String> = old
-        .into_iter()
-        .flatten()
-        .filter_map(|v| v.as_str().map(str::to_owned))
-        .collect();
-    let all = object["spec"]["versions"].as_array().into_iter().flatten();
-    for version in all.filter(|version| version["storage"] == true) {
-        let name = text(version, "/name");
-        if !versions.contains(&name) {
-            versions.push(name);
-        }
-    }
-    versions
-}
-
-/// Refuses a definition that could not be served.
+/// Refuses a definition whose schemas could not be served.
 pub(crate) fn check(request: &Request<'_>, object: &Value) -> Result<(), Status> {
     if !is_crd(request) || request.subresource().is_some() {
         return Ok(());
     }
-    let mut errors = Vec::new();
-    let name = text(object, "/metadata/name");
-    let expected = format!(
-        "{}.{}",
-        text(object, "/spec/names/plural"),
-        text(object, "/spec/group")
-    );
-    if name != expected {
-        let why = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid("metadata.name", name.as_str(), why));
-    }
-    let empty = Vec::new();
-    let versions = object["spec"]["versions"].as_array().unwrap_or(&empty);
-    for (number, version) in versions.iter().enumerate() {
-        let at = format!("spec.versions[{number}].schema.openAPIV3Schema");
-        match &version["schema"]["openAPIV3Schema"] {
-            Value::Null => errors.push(FieldError::required(at, "schemas are required")),
-            schema => errors.extend(Schema::parse(schema, &at).err().into_iter().flatten()),
-        }
-    }
-    if versions
-        .iter()
-        .filter(|version| version["storage"] == true)
-        .count()
-        != 1
-    {
-        let why = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid(
-            "spec.versions",
-            object["spec"]["versions"].clone(),
-            why,
-        ));
-    }
+    let versions = object["spec"]["versions"].as_array().into_iter().flatten();
+    let errors: Vec<_> = versions
+        .enumerate()
+        .filter_map(|(number, version)| {
+            let at = format!("spec.versions[{number}].schema.openAPIV3Schema");
+            Schema::parse(&version["schema"]["openAPIV3Schema"], &at).err()
+        })
+        .flatten()
+        .collect();
     if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(Status::invalid(
-            &request.served.group_kind(),
-            &name,
-            &errors,
-        ))
+        return Ok(());
     }
+    let kind = request.served.group_kind();
+    Err(Status::invalid(&kind, metadata::name(object), &errors))
 }
 
 /// Serves what was just stored.
@@ -137,7 +77,7 @@ pub(crate) fn after_write(request: &Request<'_>, object: &Value) {
     {
         // Checked before it was stored, so this is a defect.
         tracing::error!(
-            definition = text(object, "/metadata/name"),
+            definition = metadata::name(object),
             ?errors,
             "definition cannot be served"
         );
@@ -183,18 +123,11 @@ pub(crate) fn after_delete_mark(request: &Request<'_>, crd: &Value) {
                 continue;
             };
             let mut target = request.target.clone();
-            target.name = Some(text(&live.object, "/metadata/name"));
+            target.name = Some(metadata::name(&live.object).to_owned());
             target.namespace = live.object["metadata"]["namespace"]
                 .as_str()
                 .map(str::to_owned);
-            let each = Request {
-                server: request.server,
-                served: served.clone(),
-                target,
-                options: request.options.clone(),
-                media_type: String::new(),
-                body: axum::body::Bytes::new(),
-            };
+            let each = request.about(served.clone(), target);
             if let Err(status) = delete::delete_object(&each, &delete::Wish::default()) {
                 tracing::warn!(
                     key = entry.key(),
@@ -257,17 +190,11 @@ fn finish(request: &Request<'_>, name: &str) {
         "finalizers",
         (!left.is_empty()).then(|| json!(left)).as_ref(),
     );
-    let each = Request {
-        server,
-        served: definitions,
-        target: crate::path::Target {
-            name: Some(name.to_owned()),
-            ..request.target.clone()
-        },
-        options: crate::options::Options::default(),
-        media_type: String::new(),
-        body: axum::body::Bytes::new(),
+    let target = crate::path::Target {
+        name: Some(name.to_owned()),
+        ..request.target.clone()
     };
+    let each = request.about(definitions, target);
     let done = if left.is_empty() {
         write::remove(&each, &crd, Expect::Present)
     } else {

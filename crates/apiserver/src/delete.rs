@@ -1,19 +1,20 @@
 //! DELETE: removes an object, or marks it while something still holds it.
 
+use std::collections::BTreeSet;
+
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::metadata::{
     Preconditions, Propagation, mark_deleted, propagation_finalizers, shorten_grace,
 };
-use edgegrid_machinery::status::Status;
+use edgegrid_machinery::status::{FieldError, Status};
 use edgegrid_store::{CommitError, Expect};
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::admission::{Operation, admit};
 use crate::answer::{Answer, Content};
-use crate::options::dry_run;
+use crate::options::{dry_run, invalid, unsupported};
 use crate::request::{Live, Request};
-use crate::update::TRIES;
 use crate::{body, crds, namespaces, write};
 
 /// Resources whose answer to a delete is the object, not a status.
@@ -36,6 +37,7 @@ pub(crate) struct Wish {
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
     pub(crate) grace: Option<i64>,
+    pub(crate) dry_run: bool,
     pub(crate) policy: Option<Propagation>,
     /// The older form of the policy, as it was asked.
     pub(crate) orphan: Option<bool>,
@@ -48,7 +50,7 @@ pub(crate) fn delete(request: &mut Request<'_>) -> Result<Answer, Status> {
 
 /// Removes the object named by the request.
 pub(crate) fn delete_object(request: &Request<'_>, wish: &Wish) -> Result<Answer, Status> {
-    for _ in 0..TRIES {
+    request.retried(|| {
         let live = request.live(request.name())?;
         let preconditions = Preconditions {
             uid: wish.uid.as_deref(),
@@ -67,27 +69,25 @@ pub(crate) fn delete_object(request: &Request<'_>, wish: &Wish) -> Result<Answer
             Some(&live.object),
             &mut Value::Null,
         )?;
-        match delete_live(request, &live, wish) {
-            Ok(answer) => return Ok(answer),
-            Err(CommitError::Conflict { .. }) => {}
-            Err(error) => return Err(Status::internal(error)),
-        }
-    }
-    Err(Status::modified(
-        &request.served.group_resource(),
-        request.name(),
-    ))
+        write::committed(delete_live(request, &live, wish))
+    })
 }
 
 fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer, CommitError> {
     let mut object = live.object.clone();
-    let expect = Expect::Revision(live.entry.revision());
+    let mut expect = Expect::Revision(live.entry.revision());
+    let left = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let is_pending = |left: i64| left > 0 && wish.grace.is_none_or(|asked| asked >= left);
+    let is_graceful = request.served.kind.grace(&object, wish.grace).is_some();
+    if namespaces::is_ending(request, &object) || (is_graceful && left.is_some_and(is_pending)) {
+        // It goes as it was told before.
+        return Ok(Answer::ok(Content::Stored(live.entry.clone())));
+    }
     if !NOBODY_DEPENDS_ON.contains(&&*request.served.read.plural) {
         set_finalizers(&mut object, wish.policy);
     }
     crds::prepare_delete(request, &mut object);
-    let grace = request.served.grace(&object, wish.grace);
-    let is_graceful = request.served.is_graceful();
+    let grace = request.served.kind.grace(&object, wish.grace).unwrap_or(0);
     let stamp = request.server.clock.stamp_in(grace);
     let was_marked = !object["metadata"]["deletionTimestamp"].is_null();
     if was_marked {
@@ -97,6 +97,13 @@ fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer
     }
     namespaces::prepare_delete(request, &mut object);
     if metadata::is_removable(&object) && namespaces::is_finalized(request, &object) {
+        // What could have had time to end is marked first, so that watchers see the wish.
+        if is_graceful
+            && object != live.object
+            && let Content::Stored(marked) = write::put(request, request.name(), &object, expect)?
+        {
+            expect = Expect::Revision(marked.revision());
+        }
         // What has no time to end by itself is shown as it was.
         let last = if is_graceful { &object } else { &live.object };
         let content = write::remove(request, last, expect)?;
@@ -146,7 +153,7 @@ fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
         .filter_map(|name| name.as_str().map(str::to_owned))
         .collect();
     let new = propagation_finalizers(&old, policy);
-    if new == old {
+    if BTreeSet::from_iter(&new) == BTreeSet::from_iter(&old) {
         return;
     }
     let metadata = &mut object["metadata"];
@@ -157,47 +164,63 @@ fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
     );
 }
 
-/// What is asked for: the body if there is one, else the query.
+/// What is asked for: by the body if there is one, else by the query.
 pub(crate) fn wish(request: &mut Request<'_>) -> Result<Wish, Status> {
+    let options = &mut request.options;
     let mut wish = Wish {
-        grace: request.options.grace_period_seconds,
+        grace: options.grace_period_seconds,
         ..Wish::default()
     };
-    let mut policy = request.options.propagation_policy.clone();
-    let mut orphan = request.options.orphan_dependents;
+    let mut policy = options.propagation_policy.clone();
+    let mut orphan = options.orphan_dependents;
+    let mut errors = Vec::new();
     if !request.body.is_empty() {
         let body = body::object(&request.body, &request.media_type)?.value;
-        let text = |pointer: &str| {
-            body.pointer(pointer)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        wish.uid = text("/preconditions/uid");
-        wish.resource_version = text("/preconditions/resourceVersion");
-        wish.grace = body["gracePeriodSeconds"].as_i64().or(wish.grace);
-        policy = text("/propagationPolicy").or(policy);
-        orphan = body["orphanDependents"].as_bool().or(orphan);
-        for value in body["dryRun"].as_array().into_iter().flatten() {
-            request.options.dry_run |= dry_run(value.as_str().unwrap_or_default())?;
-        }
+        wish = Wish::of(&body, &mut errors);
+        options.dry_run |= wish.dry_run;
+        policy = body["propagationPolicy"].as_str().map(str::to_owned);
+        orphan = body["orphanDependents"].as_bool();
     }
-    wish.policy = propagation(policy.as_deref(), orphan)?;
+    let policy = policy.as_deref();
+    if let (Some(policy), Some(_)) = (policy, orphan) {
+        let why = "orphanDependents and deletionPropagation cannot be both set";
+        errors.push(FieldError::invalid("propagationPolicy", policy, why));
+    }
+    wish.policy = match (policy, orphan) {
+        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some("Foreground"), _) => Some(Propagation::Foreground),
+        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (Some(other), _) => {
+            let known = ["Foreground", "Background", "Orphan", "nil"];
+            errors.push(unsupported("propagationPolicy", other, &known));
+            None
+        }
+        (None, None) => None,
+    };
     wish.orphan = orphan;
-    Ok(wish)
+    if errors.is_empty() {
+        Ok(wish)
+    } else {
+        Err(invalid("DeleteOptions", &errors))
+    }
 }
 
-fn propagation(policy: Option<&str>, orphan: Option<bool>) -> Result<Option<Propagation>, Status> {
-    match (policy, orphan) {
-        (Some(_), Some(_)) => Err(Status::bad_request(
-            "orphanDependents and deletionPropagation cannot be both set",
-        )),
-        (Some("Background"), _) | (None, Some(false)) => Ok(Some(Propagation::Background)),
-        (Some("Foreground"), _) => Ok(Some(Propagation::Foreground)),
-        (Some("Orphan"), _) | (None, Some(true)) => Ok(Some(Propagation::Orphan)),
-        (Some(other), _) => Err(Status::bad_request(format!(
-            "propagationPolicy: Unsupported value: {other:?}: \
-             supported values: \"Background\", \"Foreground\", \"Orphan\""
-        ))),
-        (None, None) => Ok(None),
+impl Wish {
+    /// What a `DeleteOptions` says, but for its policy.
+    pub(crate) fn of(options: &Value, errors: &mut Vec<FieldError>) -> Self {
+        let dry_runs = options["dryRun"].as_array().into_iter().flatten();
+        let dry_runs: Vec<&str> = dry_runs.filter_map(Value::as_str).collect();
+        errors.extend(dry_runs.iter().filter_map(|value| dry_run(value)));
+        let text = |field: &str| {
+            let value = options["preconditions"][field].as_str();
+            value.map(str::to_owned)
+        };
+        Self {
+            uid: text("uid"),
+            resource_version: text("resourceVersion"),
+            grace: options["gracePeriodSeconds"].as_i64(),
+            dry_run: !dry_runs.is_empty(),
+            ..Self::default()
+        }
     }
 }

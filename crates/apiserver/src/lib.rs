@@ -7,7 +7,8 @@
 //!
 //! All resources are served by the same verbs, one file each. What built-in kinds look like and how
 //! they behave is data in `machinery`; custom resources come from their definitions, live. Only what
-//! is more than data has code here: namespaces, definitions, Services' addresses, binding, eviction.
+//! is more than data has code here: namespaces, definitions, events, Services' addresses, binding,
+//! eviction.
 //!
 //! The router is a `tower` service, so a `kube::Client` talks to it in process; time is tokio's and
 //! identities come from a seed, so a test runs in virtual time and can be repeated.
@@ -35,6 +36,7 @@ mod crds;
 mod create;
 mod delete;
 mod delete_collection;
+mod events;
 mod ids;
 mod namespaces;
 mod options;

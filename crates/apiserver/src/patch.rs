@@ -1,72 +1,117 @@
 //! PATCH: changes an object by a JSON, merge or strategic merge patch, or by apply.
 
 use edgegrid_machinery::apply;
-use edgegrid_machinery::metadata;
 use edgegrid_machinery::patch::{Error, json_patch, merge_patch, strategic_merge_patch};
 use edgegrid_machinery::status::{Cause, FieldError, GroupResource, Status};
+use edgegrid_machinery::table::wrapped;
 use serde_json::Value;
 
 use crate::answer::Answer;
+use crate::body::{self, Read};
 use crate::request::{Live, Request};
-use crate::update::TRIES;
-use crate::write::Ownership;
-use crate::{body, write};
+use crate::served::Served;
+use crate::write::{self, Decoded, Ownership};
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
+/// Members of an operation of a JSON patch.
+const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
+
+/// Whether the request is a patch that owns nothing.
+pub(crate) fn is_plain(request: &Request<'_>) -> bool {
+    [JSON, MERGE, STRATEGIC].contains(&request.media_type.as_str())
+}
+
+pub(crate) fn is_apply(media_type: &str) -> bool {
+    media_type == APPLY
+}
+
+/// Refuses what is no patch of this resource.
+pub(crate) fn check_media_type(served: &Served, media_type: &str) -> Result<(), Status> {
+    match media_type {
+        JSON | MERGE | APPLY => Ok(()),
+        STRATEGIC if !served.is_custom() => Ok(()),
+        _ if served.is_custom() => Err(Status::unsupported_media_type(&[JSON, MERGE, APPLY])),
+        _ => Err(Status::media_type_not_routed()),
+    }
+}
+
 pub(crate) fn patch(request: &Request<'_>) -> Result<Answer, Status> {
-    let is_apply = request.media_type == APPLY;
-    if request.options.force.is_some() && !is_apply {
-        return Err(options_invalid(FieldError::forbidden(
-            "force",
-            "may not be specified for non-apply patch",
-        )));
-    }
-    if is_apply {
-        return apply_patch(request);
-    }
-    let patch = body::json(&request.body)?.value;
-    // A patch that names a revision is made from it and no other.
-    let is_conditional = !metadata::revision(&patch).is_empty();
-    for _ in 0..TRIES {
-        let live = request.live(request.name())?;
-        let patched = patched(request, &live.object, &patch)?;
-        let (object, complaints) =
-            write::decode(request, patched, &[]).map_err(|status| unreadable(&status))?;
-        if let Some(mut answer) = write::change(request, &live, object, Ownership::Track)? {
-            answer.warnings.splice(0..0, complaints);
-            return Ok(answer);
+    let patch = read(request)?;
+    request.retried(|| {
+        let live = request.find(request.name())?;
+        match (is_apply(&request.media_type), live) {
+            (false, Some(live)) => {
+                let decoded = patched(request, &live.object, &patch)?;
+                write::change(request, &live, decoded, Ownership::Track)
+            }
+            (true, Some(live)) => apply_to(request, &live, &patch),
+            (true, None) if request.subresource().is_none() => create(request, &patch).map(Some),
+            (_, None) => Err(request.not_found(request.name())),
         }
-        if is_conditional {
-            break;
-        }
-    }
-    Err(Status::modified(
-        &request.served.group_resource(),
-        request.name(),
-    ))
+    })
 }
 
-fn patched(request: &Request<'_>, object: &Value, patch: &Value) -> Result<Value, Status> {
-    let result = match request.media_type.as_str() {
-        JSON => json_patch(object, patch),
-        MERGE => merge_patch(object, patch),
-        STRATEGIC if !request.served.is_custom() => {
-            strategic_merge_patch(object, patch, request.served.shape())
+/// The patch itself, in the form of its type.
+pub(crate) fn read(request: &Request<'_>) -> Result<Read, Status> {
+    if is_apply(&request.media_type) {
+        let read = body::yaml(&request.body)
+            .map_err(|error| Status::bad_request(format!("error encoding patch: {error}")))?;
+        check_applied(request, &read.value)?;
+        return Ok(read);
+    }
+    let mut read =
+        body::json(&request.body).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+    if request.media_type == JSON {
+        read.complaints.extend(unknown_members(&read.value));
+        for complaint in &mut read.complaints {
+            complaint.insert_str(0, "json patch ");
         }
-        _ => return Err(unsupported(request)),
+    }
+    Ok(read)
+}
+
+fn unknown_members(patch: &Value) -> Vec<String> {
+    let operations = patch.as_array().into_iter().flatten().enumerate();
+    let members = operations.flat_map(|(index, operation)| {
+        let keys = operation.as_object().into_iter().flat_map(|map| map.keys());
+        keys.map(move |key| (index, key))
+    });
+    members
+        .filter(|(_, key)| !OPERATION.contains(&key.as_str()))
+        .map(|(index, key)| format!("unknown field \"[{index}].{key}\""))
+        .collect()
+}
+
+/// The object that a plain patch makes of another.
+pub(crate) fn patched(
+    request: &Request<'_>,
+    object: &Value,
+    patch: &Read,
+) -> Result<Decoded, Status> {
+    let value = match request.media_type.as_str() {
+        JSON => json_patch(object, &patch.value),
+        MERGE => merge_patch(object, &patch.value),
+        _ => {
+            let shape = request.served.shape();
+            let object = strategic_merge_patch(object, &patch.value, shape);
+            object.map(|object| wrapped(&object, shape))
+        }
     };
-    result.map_err(|error| refusal(request, &error))
+    let mut value = value.map_err(|error| refusal(&error))?;
+    write::check_type(request, &mut value).map_err(|status| unreadable(&status))?;
+    let complaints = patch.complaints.clone();
+    write::decode(request, Read { value, complaints }).map_err(|status| unreadable(&status))
 }
 
-fn refusal(request: &Request<'_>, error: &Error) -> Status {
+fn refusal(error: &Error) -> Status {
     match error.code() {
         400 => Status::bad_request(error.to_string()),
-        413 => Status::request_too_large(body::MAX_BYTES),
-        422 => Status::invalid(&request.served.group_kind(), request.name(), &[]),
+        413 => Status::request_too_large(error),
+        422 => Status::rejected(error),
         _ => Status::unmergeable(error),
     }
 }
@@ -77,118 +122,73 @@ fn unreadable(status: &Status) -> Status {
     Status::invalid(&GroupResource::new("", ""), "", &[error])
 }
 
-fn unsupported(request: &Request<'_>) -> Status {
-    let mut taken = vec![JSON, MERGE];
-    if !request.served.is_custom() {
-        taken.push(STRATEGIC);
-    }
-    taken.push(APPLY);
-    Status::unsupported_media_type(&taken)
+fn apply_to(request: &Request<'_>, live: &Live, patch: &Read) -> Result<Option<Answer>, Status> {
+    let object = merged(request, Some(&live.object), &patch.value)?.object;
+    let decoded = decode_applied(request, object, patch)?;
+    write::change(request, live, decoded, Ownership::Settled)
 }
 
-fn apply_patch(request: &Request<'_>) -> Result<Answer, Status> {
-    if !request.options.manager_given {
-        return Err(options_invalid(FieldError::required(
-            "fieldManager",
-            "is required for apply patch",
-        )));
-    }
-    let read = body::yaml(&request.body)?;
-    check_applied(request, &read.value)?;
-    for _ in 0..TRIES {
-        let live = request.find(request.name())?;
-        if let Some(answer) = apply_once(request, live.as_ref(), &read.value)? {
-            return Ok(answer);
-        }
-    }
-    Err(Status::modified(
-        &request.served.group_resource(),
-        request.name(),
-    ))
-}
-
-/// Applies to what is there now, or gives nothing if that changed meanwhile.
-fn apply_once(
-    request: &Request<'_>,
-    live: Option<&Live>,
-    body: &Value,
-) -> Result<Option<Answer>, Status> {
-    let Some(live) = live else {
-        return create_applied(request, body).map(Some);
-    };
-    let applied = merged(request, Some(&live.object), body)?;
-    let (object, complaints) = write::decode(request, applied, &[])?;
-    let answer = write::change(request, live, object, Ownership::Settled)?;
-    Ok(answer.map(|mut answer| {
-        answer.warnings.splice(0..0, complaints);
-        answer
-    }))
-}
-
-fn create_applied(request: &Request<'_>, body: &Value) -> Result<Answer, Status> {
-    let (resource, name) = (request.served.group_resource(), request.name());
-    if request.subresource().is_some() || !metadata::revision(body).is_empty() {
-        return Err(Status::not_found(&resource, name));
-    }
-    if let Some(uid) = body["metadata"]["uid"].as_str() {
+fn create(request: &Request<'_>, patch: &Read) -> Result<Answer, Status> {
+    if let Some(uid) = patch.value["metadata"]["uid"].as_str() {
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(Status::conflict(&resource, name, why));
+        let resource = request.served.group_resource();
+        return Err(Status::conflict(&resource, request.name(), why));
     }
-    let applied = merged(request, None, body)?;
-    let (object, complaints) = write::decode(request, applied, &[])?;
-    write::check_named(request, &object)?;
-    let mut answer = write::create(request, object, Ownership::Settled)?;
-    answer.warnings.splice(0..0, complaints);
-    Ok(answer)
+    let object = merged(request, None, &patch.value)?.object;
+    let decoded = decode_applied(request, object, patch)?;
+    write::create_named(request, decoded, Ownership::Settled)
 }
 
-fn merged(request: &Request<'_>, live: Option<&Value>, body: &Value) -> Result<Value, Status> {
+/// What an apply made, in the form in which it is stored.
+pub(crate) fn decode_applied(
+    request: &Request<'_>,
+    value: Value,
+    patch: &Read,
+) -> Result<Decoded, Status> {
+    let decoded = request.served.decode_applied(value);
+    let (object, unknown) = decoded.map_err(|status| Status::unmergeable(status.message()))?;
+    write::told(request, object, patch.complaints.clone(), &unknown)
+}
+
+/// The object that an apply makes of another, with its managers.
+pub(crate) fn merged(
+    request: &Request<'_>,
+    live: Option<&Value>,
+    body: &Value,
+) -> Result<apply::Outcome, Status> {
     let force = request.options.force.unwrap_or_default();
-    match write::as_writer(request, |writer| apply::apply(writer, live, body, force)) {
-        Ok(outcome) => Ok(outcome.object),
-        Err(apply::Error::Conflict(conflicts)) => {
-            let causes = conflicts.0.iter().map(|conflict| Cause {
-                reason: "FieldManagerConflict".to_owned(),
-                message: conflict.cause(),
-                field: conflict.field(),
-            });
-            Err(Status::apply_conflict(
-                conflicts.to_string(),
-                causes.collect(),
-            ))
+    write::as_writer(request, |writer| apply::apply(writer, live, body, force)).map_err(|error| {
+        let code = error.code();
+        match error {
+            apply::Error::Conflict(conflicts) => {
+                let causes = conflicts.0.iter().map(|conflict| Cause {
+                    reason: "FieldManagerConflict".to_owned(),
+                    message: conflict.cause(),
+                    field: conflict.field(),
+                });
+                Status::apply_conflict(conflicts.to_string(), causes.collect())
+            }
+            error if code == 400 => Status::bad_request(error.to_string()),
+            error => Status::unmergeable(error),
         }
-        Err(
-            error
-            @ (apply::Error::ManagedFields | apply::Error::Version(_) | apply::Error::TooDeep),
-        ) => Err(Status::bad_request(error.to_string())),
-        Err(error) => Err(Status::unmergeable(error)),
-    }
+    })
 }
 
-/// What is applied says what it is, and its name is that of the path.
+/// What is applied says what it is.
 fn check_applied(request: &Request<'_>, body: &Value) -> Result<(), Status> {
-    if !body.is_object() {
-        return Err(Status::bad_request(
-            "error decoding YAML: an apply patch must be an object",
-        ));
+    if !body.is_object() && !body.is_null() {
+        return Err(Status::bad_request("error decoding patch: not an object"));
     }
-    write::check_type(request, body)?;
-    let name = body["metadata"]["name"].as_str().unwrap_or_default();
-    if !name.is_empty() && name != request.name() {
-        return Err(Status::bad_request(format!(
-            "metadata.name: Invalid value: {name:?}: must be {:?}, the name on the URL",
-            request.name()
-        )));
+    let text = |field: &str| body[field].as_str().unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let read = &request.served.read;
+    if version == read.api_version() && kind == read.kind {
+        return Ok(());
     }
-    Ok(())
-}
-
-fn options_invalid(error: FieldError) -> Status {
-    Status::invalid(
-        &GroupResource::new("meta.k8s.io", "PatchOptions"),
-        "",
-        &[error],
-    )
+    let slash = if version.contains('/') { "" } else { "/" };
+    Err(Status::bad_request(format!(
+        "invalid object type: {slash}{version}, Kind={kind}"
+    )))
 }

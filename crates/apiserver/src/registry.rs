@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use axum::body::Bytes;
-use edgegrid_listwatch::{Malformed, Resource, View};
+use edgegrid_listwatch::{Field, Malformed, Resource, View};
+use edgegrid_machinery::kinds;
 use edgegrid_machinery::schema::Schema;
 use edgegrid_machinery::status::FieldError;
 use edgegrid_machinery::table::{Shapes, table};
 use serde_json::Value;
 
-use crate::served::{Behaviour, Custom, ScalePaths, Served, builtin, field, key_prefix};
+use crate::served::{Content, Custom, ScalePaths, Served, builtin, key_prefix};
 
 /// Group, version and plural.
 type Address = (String, String, String);
@@ -142,6 +143,7 @@ fn custom_version(
         .as_object()
         .cloned()
         .unwrap_or_default();
+    let api_version = format!("{group}/{}", text(version, "/name"));
     let kind = text(crd, "/spec/names/kind");
     let list_kind = match text(crd, "/spec/names/listKind") {
         name if name.is_empty() => format!("{kind}List"),
@@ -159,15 +161,15 @@ fn custom_version(
         fields: fields
             .map(|it| text(it, "/jsonPath"))
             .map(|path| {
-                let path = path.trim_start_matches('.');
-                field(path, path, "")
+                let path = path.trim_start_matches('.').to_owned();
+                Field {
+                    name: path.clone().into(),
+                    paths: vec![path.into()],
+                    default: "".into(),
+                }
             })
             .collect(),
-        view: view(
-            view_id,
-            format!("{group}/{}", text(version, "/name")),
-            schema.clone(),
-        ),
+        view: view(view_id, api_version.clone(), schema.clone()),
     };
     let scale = subresources.get("scale").map(|scale| ScalePaths {
         spec_replicas: text(scale, "/specReplicasPath")
@@ -182,13 +184,14 @@ fn custom_version(
     });
     let custom = Custom {
         schema,
-        shapes: Shapes::structural(&version["schema"]["openAPIV3Schema"]),
+        shapes: shapes[&api_version].clone(),
         versions: shapes.clone(),
         has_status: subresources.contains_key("status"),
     };
     Served {
         read: read.shared(),
-        behaviour: Behaviour::Custom(Arc::new(custom)),
+        kind: kinds::custom(custom.has_status),
+        content: Content::Custom(Arc::new(custom)),
         subresources: subresources.keys().cloned().collect(),
         scale,
     }

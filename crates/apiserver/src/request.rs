@@ -13,6 +13,9 @@ use crate::path::Target;
 use crate::served::Served;
 use crate::server::Shared;
 
+/// Tries at a write, when others are faster.
+const TRIES: usize = 5;
+
 /// One request.
 pub(crate) struct Request<'a> {
     pub(crate) server: &'a Shared,
@@ -30,7 +33,7 @@ pub(crate) struct Live {
     pub(crate) object: Value,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.target.namespace.as_deref()
     }
@@ -44,6 +47,32 @@ impl Request<'_> {
         self.target.name.as_deref().unwrap_or_default()
     }
 
+    /// The same request about an object of another resource.
+    pub(crate) fn about(&self, served: Arc<Served>, target: Target) -> Request<'a> {
+        Request {
+            server: self.server,
+            served,
+            target,
+            options: self.options.clone(),
+            media_type: self.media_type.clone(),
+            body: self.body.clone(),
+        }
+    }
+
+    /// Tries until an attempt comes through; it gives nothing when somebody else was faster.
+    pub(crate) fn retried<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<Option<T>, Status>,
+    ) -> Result<T, Status> {
+        for _ in 0..TRIES {
+            if let Some(done) = attempt()? {
+                return Ok(done);
+            }
+        }
+        let resource = self.served.group_resource();
+        Err(Status::modified(&resource, self.name()))
+    }
+
     /// Where an object of this resource is stored.
     pub(crate) fn key(&self, name: &str) -> String {
         self.served.read.key(self.namespace(), name)
@@ -51,8 +80,11 @@ impl Request<'_> {
 
     /// The stored object of a name, or 404.
     pub(crate) fn live(&self, name: &str) -> Result<Live, Status> {
-        self.find(name)?
-            .ok_or_else(|| Status::not_found(&self.served.group_resource(), name))
+        self.find(name)?.ok_or_else(|| self.not_found(name))
+    }
+
+    pub(crate) fn not_found(&self, name: &str) -> Status {
+        Status::not_found(&self.served.group_resource(), name)
     }
 
     /// The stored object of a name, if there is one.

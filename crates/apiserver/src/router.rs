@@ -13,12 +13,12 @@ use http::{HeaderMap, HeaderName, Method, Response};
 use serde_json::json;
 
 use crate::answer::{Answer, json_response};
-use crate::options::Options;
+use crate::options::{Options, Sender};
 use crate::path::{self, Target};
 use crate::request::Request;
 use crate::served::Served;
 use crate::server::Shared;
-use crate::{body, create, delete, delete_collection, namespaces, patch, pods, scale, update};
+use crate::{body, create, delete, delete_collection, patch, pods, scale, update};
 
 /// The whole API under one fallback: what a path means is not known before the request is there.
 pub(crate) fn router(server: Arc<Shared>) -> Router {
@@ -55,14 +55,26 @@ async fn answer(
     {
         return read(shared, &target, &served, &query, request.headers()).await;
     }
-    let form = Form::negotiate(header(request.headers(), &ACCEPT))?;
     let (parts, bytes) = request.into_parts();
+    let media_type = body::media_type(&parts.headers);
+    if parts.method == Method::PATCH {
+        patch::check_media_type(&served, &media_type)?;
+    }
+    let form = Form::negotiate(header(&parts.headers, &ACCEPT))?;
+    let body = body::bytes(bytes).await?;
+    let sender = Sender {
+        method: &parts.method,
+        user_agent: header(&parts.headers, &USER_AGENT),
+        applies: parts.method == Method::PATCH && patch::is_apply(&media_type),
+    };
+    // A delete says what it wants in its body or in its query, never in both.
+    let is_in_body = parts.method == Method::DELETE && !body.is_empty();
     let request = Request {
         server: shared,
         served: served.clone(),
-        options: Options::parse(&query, header(&parts.headers, &USER_AGENT))?,
-        media_type: body::media_type(&parts.headers),
-        body: body::bytes(bytes).await?,
+        options: Options::parse(if is_in_body { "" } else { &query }, sender)?,
+        media_type,
+        body,
         target,
     };
     let answer = dispatch(request, &parts.method, &query).await?;
@@ -78,7 +90,7 @@ async fn dispatch(
     let sub = target.subresource.clone();
     match (method.as_str(), target.name.is_some(), sub.as_deref()) {
         ("POST", false, None) => create::create(&request),
-        ("PUT", true, None | Some("status")) => update::update(&request),
+        ("PUT", true, None | Some("status" | "finalize")) => update::update(&request),
         ("PATCH", true, None | Some("status")) => patch::patch(&request),
         ("DELETE", true, None) => delete::delete(&mut request),
         ("DELETE", false, None) if request.served.deletes_collections() => {
@@ -88,8 +100,7 @@ async fn dispatch(
         ("PUT", true, Some("scale")) => scale::write(&request, false),
         ("PATCH", true, Some("scale")) => scale::write(&request, true),
         ("POST", true, Some("binding")) => pods::bind(&request),
-        ("POST", true, Some("eviction")) => pods::evict(&request),
-        ("PUT", true, Some("finalize")) => namespaces::finalize(&request),
+        ("POST", true, Some("eviction")) => pods::evict(&mut request),
         _ => Err(Status::method_not_allowed()),
     }
 }
@@ -117,11 +128,15 @@ fn check_scope(target: &Target, served: &Served) -> Result<(), Status> {
     let needs_namespace = served.read.namespaced && target.name.is_some();
     let has_subresource = |name: &String| served.subresources.contains(name);
     let is_known = target.subresource.as_ref().is_none_or(has_subresource);
-    if (in_namespace && !served.read.namespaced) || (needs_namespace && !in_namespace) || !is_known
-    {
-        return Err(Status::unknown_path());
+    let is_misplaced =
+        (in_namespace && !served.read.namespaced) || (needs_namespace && !in_namespace);
+    match (is_misplaced, is_known, &target.name) {
+        (false, true, _) => Ok(()),
+        (false, false, Some(name)) if served.is_custom() => {
+            Err(Status::not_found(&served.group_resource(), name))
+        }
+        _ => Err(Status::unknown_path()),
     }
-    Ok(())
 }
 
 /// Paths that are no resources: health and version.

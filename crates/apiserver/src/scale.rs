@@ -1,100 +1,159 @@
 //! `scale`: the number of replicas, in the same form for every kind that has one.
+//!
+//! A Scale is read and written like any object, with owners of its own; what comes of it is carried
+//! over to the object behind it.
 
-use edgegrid_machinery::patch::{json_patch, merge_patch};
+use edgegrid_machinery::apply::{
+    Element, ManagedError, ReplicasPaths, parent_managers, scale_managers,
+};
+use edgegrid_machinery::metadata;
 use edgegrid_machinery::selector::LabelSelector;
-use edgegrid_machinery::status::{FieldError, GroupResource, Status};
+use edgegrid_machinery::status::{FieldError, Status};
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Content};
-use crate::body;
-use crate::request::Request;
-use crate::served::ScalePaths;
-use crate::update::TRIES;
-use crate::write::{self, Ownership};
+use crate::request::{Live, Request};
+use crate::served::{ScalePaths, put, scale_kind};
+use crate::write::{Decoded, Ownership};
+use crate::{body, patch, write};
 
 /// GET of `scale`.
 pub(crate) fn show(request: &Request<'_>) -> Result<Answer, Status> {
-    let paths = paths(request)?;
     let live = request.live(request.name())?;
-    Ok(Answer::ok(Content::Object(scale_of(&live.object, paths))))
+    let scale = scale_of(&live.object, paths(request)?);
+    Ok(Answer::ok(Content::Object(scale)))
 }
 
 /// PUT and PATCH of `scale`: sets the replicas of the object behind it.
 pub(crate) fn write(request: &Request<'_>, is_patch: bool) -> Result<Answer, Status> {
     let paths = paths(request)?;
-    let body = body::json(&request.body)?.value;
-    for _ in 0..TRIES {
-        let live = request.live(request.name())?;
-        let scale = scale_of(&live.object, paths);
-        let wanted = if is_patch {
-            patched(request, &scale, &body)?
-        } else {
-            body.clone()
-        };
-        let replicas = replicas(&wanted)?;
-        let mut object = live.object.clone();
-        set(&mut object, &paths.spec_replicas, replicas.into());
-        let revision = wanted["metadata"]["resourceVersion"].clone();
-        if !revision.is_null() && revision != live.object["metadata"]["resourceVersion"] {
-            break;
-        }
-        if let Some(mut answer) = write::change(request, &live, object, Ownership::Track)? {
-            answer.content = Content::Object(scale_of(&shown(request, answer.content)?, paths));
-            return Ok(answer);
-        }
-    }
-    Err(Status::modified(
-        &request.served.group_resource(),
-        request.name(),
-    ))
-}
-
-fn shown(request: &Request<'_>, content: Content) -> Result<Value, Status> {
-    match content {
-        Content::Stored(entry) => Ok(crate::request::live(&request.served, entry)?.object),
-        Content::Object(object) => Ok(object),
-        Content::Status(status) => Err(status),
-    }
-}
-
-fn patched(request: &Request<'_>, scale: &Value, patch: &Value) -> Result<Value, Status> {
-    let result = match request.media_type.as_str() {
-        "application/json-patch+json" => json_patch(scale, patch),
-        // A Scale has no lists, so both merge alike.
-        "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
-            merge_patch(scale, patch)
-        }
-        _ => {
-            return Err(Status::unsupported_media_type(&[
-                "application/json-patch+json",
-                "application/merge-patch+json",
-            ]));
-        }
+    let inner = request.about(scale_kind(), request.target.clone());
+    let read = if is_patch {
+        patch::read(&inner)?
+    } else {
+        let mut read = body::object(&inner.body, &inner.media_type)?;
+        write::check_type(&inner, &mut read.value)?;
+        read
     };
-    result.map_err(|error| Status::bad_request(error.to_string()))
+    request.retried(|| {
+        let live = request.live(request.name())?;
+        let old = managed_scale(request, &live, paths).map_err(Status::internal)?;
+        let wanted = if !is_patch {
+            tracked(&inner, &old, write::decode(&inner, read.clone())?)
+        } else if patch::is_apply(&inner.media_type) {
+            applied(request, &inner, &old, &read)?
+        } else {
+            tracked(&inner, &old, patch::patched(&inner, &old, &read)?)
+        };
+        check(&inner, &wanted.object, &live.object)?;
+        let parent = parent(request, &live, paths, wanted).map_err(Status::internal)?;
+        let answer = write::change(request, &live, parent, Ownership::Settled)?;
+        answer
+            .map(|answer| shown(request, answer, paths))
+            .transpose()
+    })
 }
 
-fn replicas(scale: &Value) -> Result<i64, Status> {
+fn applied(
+    request: &Request<'_>,
+    inner: &Request<'_>,
+    old: &Value,
+    read: &body::Read,
+) -> Result<Decoded, Status> {
+    let outcome = patch::merged(inner, Some(old), &read.value)?;
+    // The reference server has no way from a Scale to a custom kind.
+    if outcome.changed && request.served.is_custom() {
+        let name = request.name();
+        return Err(Status::unmergeable(format!(
+            "failed to convert new object (/{name}; autoscaling/v1, Kind=Scale) to proper version: \
+             request to convert CR to an invalid group/version: autoscaling/v1"
+        )));
+    }
+    patch::decode_applied(inner, outcome.object, read)
+}
+
+fn tracked(inner: &Request<'_>, old: &Value, wanted: Decoded) -> Decoded {
+    Decoded {
+        object: write::tracked(inner, Some(old), &wanted.object),
+        ..wanted
+    }
+}
+
+fn check(inner: &Request<'_>, scale: &Value, parent: &Value) -> Result<(), Status> {
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
     if replicas < 0 {
         let why = "must be greater than or equal to 0";
         let error = FieldError::invalid("spec.replicas", replicas, why);
-        let name = scale["metadata"]["name"].as_str().unwrap_or_default();
-        return Err(Status::invalid(
-            &GroupResource::new("autoscaling", "Scale"),
-            name,
-            &[error],
-        ));
+        let kind = inner.served.group_kind();
+        return Err(Status::invalid(&kind, inner.name(), &[error]));
     }
-    Ok(replicas)
+    metadata::check_name(scale, inner.name())?;
+    // An object that shall not be somebody else's is named by its uid.
+    metadata::check_uid(scale, parent, &inner.served.group_resource())
+}
+
+/// The object behind a Scale, with its replicas and their owners.
+fn parent(
+    request: &Request<'_>,
+    live: &Live,
+    paths: &ScalePaths,
+    scale: Decoded,
+) -> Result<Decoded, ManagedError> {
+    let mut object = live.object.clone();
+    let Decoded {
+        object: scale,
+        warnings,
+    } = scale;
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    set(&mut object, &paths.spec_replicas, replicas.into());
+    let managers = parent_managers(
+        &live.object["metadata"]["managedFields"],
+        &scale["metadata"]["managedFields"],
+        &replicas_paths(request, paths),
+        &request.served.read.api_version(),
+    )?;
+    // Without a revision the replicas are set whatever the object has become.
+    if !metadata::revision(&scale).is_empty() {
+        object["metadata"]["resourceVersion"] = metadata::revision(&scale).into();
+    }
+    put(&mut object["metadata"], "managedFields", Some(&managers));
+    Ok(Decoded { object, warnings })
+}
+
+fn managed_scale(
+    request: &Request<'_>,
+    live: &Live,
+    paths: &ScalePaths,
+) -> Result<Value, ManagedError> {
+    let mut scale = scale_of(&live.object, paths);
+    let parent = &live.object["metadata"]["managedFields"];
+    let managers = scale_managers(parent, &replicas_paths(request, paths))?;
+    put(&mut scale["metadata"], "managedFields", Some(&managers));
+    Ok(scale)
+}
+
+/// Versions of a kind keep their replicas at the same place, as conversion changes nothing.
+fn replicas_paths(request: &Request<'_>, paths: &ScalePaths) -> ReplicasPaths {
+    let path: Vec<Element> = paths.spec_replicas.split('.').map(Element::field).collect();
+    let versions = request.served.api_versions();
+    versions.into_iter().map(|it| (it, path.clone())).collect()
+}
+
+fn shown(request: &Request<'_>, answer: Answer, paths: &ScalePaths) -> Result<Answer, Status> {
+    let object = match answer.content {
+        Content::Stored(entry) => crate::request::live(&request.served, entry)?.object,
+        Content::Object(object) => object,
+        Content::Status(status) => return Err(status),
+    };
+    Ok(Answer {
+        content: Content::Object(scale_of(&object, paths)),
+        ..answer
+    })
 }
 
 fn paths<'a>(request: &'a Request<'_>) -> Result<&'a ScalePaths, Status> {
-    request
-        .served
-        .scale
-        .as_ref()
-        .ok_or_else(Status::unknown_path)
+    let paths = request.served.scale.as_ref();
+    paths.ok_or_else(Status::unknown_path)
 }
 
 fn scale_of(object: &Value, paths: &ScalePaths) -> Value {

@@ -4,26 +4,30 @@
 //! verbs ask this type and never which of the two it is.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use edgegrid_listwatch::{Field, Resource, View};
+use axum::body::Bytes;
+use edgegrid_listwatch::{Field, Resource, View, storable};
 use edgegrid_machinery::apply::ConvertError;
 use edgegrid_machinery::apply::{
     PathSet, PlainVersions, Versions, builtin_reset_fields, custom_reset_fields,
 };
-use edgegrid_machinery::kinds::Kind;
-use edgegrid_machinery::metadata::{self, Generation};
-use edgegrid_machinery::names::NameRule;
-use edgegrid_machinery::schema::{Schema, Verdict};
-use edgegrid_machinery::status::{GroupResource, Status};
-use edgegrid_machinery::table::{Shape, Shapes, normal, table, zero};
+use edgegrid_machinery::kinds::{self, Kind};
+use edgegrid_machinery::metadata;
+use edgegrid_machinery::schema::{Schema, Verdict, settle_numbers};
+use edgegrid_machinery::status::{FieldError, GroupResource, Status};
+use edgegrid_machinery::table::{Shape, Shapes, normal, table, wrapped, zero};
 use serde_json::Value;
+
+use crate::events;
 
 /// What a request must know of a resource.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) read: Arc<Resource>,
-    pub(crate) behaviour: Behaviour,
+    /// What sets the kind apart.
+    pub(crate) kind: &'static Kind,
+    pub(crate) content: Content,
     /// Names of what hangs below an object's path.
     pub(crate) subresources: Vec<String>,
     pub(crate) scale: Option<ScalePaths>,
@@ -37,13 +41,10 @@ pub(crate) struct ScalePaths {
     pub(crate) selector: Option<String>,
 }
 
-/// How objects of a kind behave.
+/// What objects consist of.
 #[derive(Debug)]
-pub(crate) enum Behaviour {
-    Builtin {
-        kind: &'static Kind,
-        shape: Shape<'static>,
-    },
+pub(crate) enum Content {
+    Builtin(Shape<'static>),
     Custom(Arc<Custom>),
 }
 
@@ -51,16 +52,10 @@ pub(crate) enum Behaviour {
 #[derive(Debug)]
 pub(crate) struct Custom {
     pub(crate) schema: Arc<Schema>,
-    pub(crate) shapes: Shapes,
+    pub(crate) shapes: Arc<Shapes>,
     /// Shapes of all served versions, by `apiVersion`.
     pub(crate) versions: BTreeMap<String, Arc<Shapes>>,
     pub(crate) has_status: bool,
-}
-
-/// A body in the form in which it is stored, and the paths of what was dropped.
-pub(crate) struct Decoded {
-    pub(crate) object: Value,
-    pub(crate) unknown: Vec<String>,
 }
 
 impl Served {
@@ -74,10 +69,10 @@ impl Served {
         GroupResource::new(&*self.read.group, &*self.read.kind)
     }
 
-    /// Drops what the kind does not know.
-    pub(crate) fn decode(&self, mut object: Value) -> Result<Decoded, Status> {
-        match &self.behaviour {
-            Behaviour::Builtin { shape, .. } => {
+    /// A body in the form in which it is stored, and the paths of what was dropped.
+    pub(crate) fn decode(&self, mut object: Value) -> Result<(Value, Vec<String>), Status> {
+        match &self.content {
+            Content::Builtin(shape) => {
                 let normal = normal(&object, *shape).map_err(|error| {
                     let kind = &self.read.kind;
                     let version = &self.read.version;
@@ -85,30 +80,55 @@ impl Served {
                         "{kind} in version {version:?} cannot be handled as a {kind}: {error}"
                     ))
                 })?;
-                Ok(Decoded {
-                    object: normal.object,
-                    unknown: normal.unknown,
-                })
+                Ok((normal.object, normal.unknown))
             }
-            Behaviour::Custom(custom) => {
-                let unknown = custom.schema.prune(&mut object);
-                Ok(Decoded { object, unknown })
+            Content::Custom(custom) => {
+                settle_numbers(&mut object);
+                let pruned = custom.schema.prune(&mut object);
+                let (object, mut unknown) = self.decode_metadata(object)?;
+                unknown.extend(pruned);
+                Ok((object, unknown))
             }
         }
     }
 
+    /// Like [`Served::decode`] for what apply made: its types are known to fit, and nulls of a custom
+    /// resource stay, for the validation to refuse.
+    pub(crate) fn decode_applied(&self, mut object: Value) -> Result<(Value, Vec<String>), Status> {
+        match &self.content {
+            Content::Builtin(shape) => self.decode(wrapped(&object, *shape)),
+            Content::Custom(_) => {
+                settle_numbers(&mut object);
+                self.decode_metadata(object)
+            }
+        }
+    }
+
+    fn decode_metadata(&self, mut object: Value) -> Result<(Value, Vec<String>), Status> {
+        let mut unknown = Vec::new();
+        if let Some(metadata) = object.get("metadata") {
+            let normal = normal(metadata, table().object_meta()).map_err(|error| {
+                Status::bad_request(format!("{} metadata: {error}", self.read.kind))
+            })?;
+            unknown.extend(normal.unknown.iter().map(|path| format!("metadata.{path}")));
+            object["metadata"] = normal.object;
+        }
+        Ok((object, unknown))
+    }
+
+    /// The bytes to store for an object.
+    pub(crate) fn storable(&self, object: &Value) -> Bytes {
+        match self.read.view {
+            View::Converted { .. } if !self.is_custom() => storable(&events::stored(object)),
+            _ => storable(object),
+        }
+    }
+
+    /// Fills in what was left open.
     pub(crate) fn default(&self, object: &mut Value) {
-        match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.default(object),
-            Behaviour::Custom(custom) => custom.schema.default(object),
-        }
-    }
-
-    pub(crate) fn prepare_create(&self, object: &mut Value) {
-        match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.prepare_create(object),
-            Behaviour::Custom(custom) if custom.has_status => remove(object, "status"),
-            Behaviour::Custom(_) => {}
+        match &self.content {
+            Content::Builtin(_) => self.kind.default(object),
+            Content::Custom(custom) => custom.schema.default(object),
         }
     }
 
@@ -119,34 +139,26 @@ impl Served {
         old: &Value,
         subresource: Option<&str>,
     ) {
-        match (&self.behaviour, subresource) {
-            (Behaviour::Builtin { kind, .. }, Some("status")) => {
-                kind.prepare_status_update(object, old);
-            }
-            (Behaviour::Builtin { kind, .. }, _) => kind.prepare_update(object, old),
-            (Behaviour::Custom(_), Some("status")) => only_status(object, old),
-            (Behaviour::Custom(custom), _) if custom.has_status => {
-                put(object, "status", old.get("status"));
-            }
-            (Behaviour::Custom(_), _) => {}
+        match subresource {
+            Some("status") => self.kind.prepare_status_update(object, old),
+            // The one endpoint that may change the finalizers of a namespace.
+            Some("finalize") => put(object, "status", old.get("status")),
+            _ => self.kind.prepare_update(object, old),
         }
     }
 
     pub(crate) fn validate_create(&self, object: &Value) -> Verdict {
-        let mut verdict = match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => Verdict {
-                errors: kind.validate_create(object),
-                warnings: Vec::new(),
-            },
-            Behaviour::Custom(custom) => custom.schema.validate(object),
+        let mut verdict = match &self.content {
+            Content::Builtin(_) => Verdict::of(self.kind.validate_create(object))
+                .with_warnings(self.kind.warnings(object, None)),
+            Content::Custom(custom) => custom.schema.validate(object),
         };
-        let rules = metadata::Rules {
-            name: self.name_rule(),
-            namespaced: self.read.namespaced,
-            strict_finalizers: !self.is_custom(),
-        };
-        let of_metadata = metadata::validate(&object["metadata"], rules, "metadata");
-        verdict.errors.splice(0..0, of_metadata);
+        let metadata = &object["metadata"];
+        if !self.kind.ends_judgement(object, &verdict.errors, true) {
+            let rules = self.metadata_rules();
+            verdict.put_first(metadata::validate(metadata, rules, "metadata"));
+        }
+        self.warn_of_finalizers(&mut verdict, metadata, None);
         verdict
     }
 
@@ -156,47 +168,55 @@ impl Served {
         old: &Value,
         subresource: Option<&str>,
     ) -> Verdict {
-        let mut verdict = match (&self.behaviour, subresource) {
-            (Behaviour::Builtin { kind, .. }, Some("status")) => Verdict {
-                errors: kind.validate_status_update(object, old),
-                warnings: Vec::new(),
-            },
-            (Behaviour::Builtin { kind, .. }, _) => Verdict {
-                errors: kind.validate_update(object, old),
-                warnings: Vec::new(),
-            },
-            (Behaviour::Custom(custom), Some("status")) => {
+        let mut verdict = match (&self.content, subresource) {
+            (Content::Builtin(_), Some("status")) => {
+                Verdict::of(self.kind.validate_status_update(object, old))
+            }
+            (Content::Builtin(_), _) => Verdict::of(self.kind.validate_update(object, old))
+                .with_warnings(self.kind.warnings(object, Some(old))),
+            (Content::Custom(custom), Some("status")) => {
                 custom.schema.validate_status_update(object, old)
             }
-            (Behaviour::Custom(custom), _) => custom.schema.validate_update(object, old),
+            (Content::Custom(custom), _) => custom.schema.validate_update(object, old),
         };
-        let of_metadata =
-            metadata::validate_update(&object["metadata"], &old["metadata"], "metadata");
-        verdict.errors.splice(0..0, of_metadata);
+        let (metadata, old) = (&object["metadata"], &old["metadata"]);
+        if !self.kind.ends_judgement(object, &verdict.errors, false) {
+            verdict.put_first(self.changed_metadata(metadata, old, subresource));
+        }
+        self.warn_of_finalizers(&mut verdict, metadata, Some(old));
         verdict
     }
 
-    pub(crate) fn generation(&self) -> Generation {
-        match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.generation(),
-            Behaviour::Custom(custom) if custom.has_status => Generation::ContentButStatus,
-            Behaviour::Custom(_) => Generation::Content,
+    fn changed_metadata(
+        &self,
+        metadata: &Value,
+        old: &Value,
+        subresource: Option<&str>,
+    ) -> Vec<FieldError> {
+        let mut errors = metadata::validate_update(metadata, old, "metadata");
+        if subresource.is_none() {
+            let again = metadata::validate(metadata, self.metadata_rules(), "metadata");
+            let with_prefix = self.kind.judges_prefix_again();
+            let is_told =
+                |error: &FieldError| with_prefix || error.field() != "metadata.generateName";
+            errors.extend(again.into_iter().filter(is_told));
+        }
+        errors
+    }
+
+    fn metadata_rules(&self) -> metadata::Rules {
+        metadata::Rules {
+            name: self.kind.name_rule(),
+            namespaced: self.read.namespaced,
+            strict_finalizers: !self.is_custom() && self.kind.strict_finalizers(),
         }
     }
 
-    /// Whether an update may leave out the revision it was made from.
-    pub(crate) fn allows_unconditional_update(&self) -> bool {
-        match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.allows_unconditional_update(),
-            Behaviour::Custom(_) => false,
-        }
-    }
-
-    /// Seconds that a deleted object is left to end by itself.
-    pub(crate) fn grace(&self, object: &Value, asked: Option<i64>) -> u64 {
-        match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.grace(object, asked).unwrap_or(0),
-            Behaviour::Custom(_) => 0,
+    /// Built-in kinds refuse what others are only warned of.
+    fn warn_of_finalizers(&self, verdict: &mut Verdict, metadata: &Value, old: Option<&Value>) {
+        if self.is_custom() {
+            let warnings = metadata::finalizer_warnings(metadata, old);
+            verdict.warnings.extend(warnings);
         }
     }
 
@@ -206,36 +226,32 @@ impl Served {
         resource.is_none_or(|known| known.verbs.iter().any(|verb| verb == "deletecollection"))
     }
 
-    /// Whether objects get time to end by themselves: only pods do.
-    pub(crate) fn is_graceful(&self) -> bool {
-        self.read.group.is_empty() && self.read.plural == "pods"
-    }
-
     /// What an apply through an endpoint never owns.
     pub(crate) fn reset_fields(&self, subresource: Option<&str>) -> PathSet {
-        match &self.behaviour {
-            Behaviour::Builtin { .. } => builtin_reset_fields(&self.read.kind, subresource),
-            Behaviour::Custom(custom) => custom_reset_fields(custom.has_status, subresource),
+        match &self.content {
+            Content::Builtin(_) => builtin_reset_fields(&self.read.kind, subresource),
+            Content::Custom(custom) => custom_reset_fields(custom.has_status, subresource),
+        }
+    }
+
+    /// All versions in which objects may be written.
+    pub(crate) fn api_versions(&self) -> Vec<String> {
+        match &self.content {
+            Content::Builtin(_) => vec![self.read.api_version()],
+            Content::Custom(custom) => custom.versions.keys().cloned().collect(),
         }
     }
 
     /// The shape of objects in the served version.
     pub(crate) fn shape(&self) -> Shape<'_> {
-        match &self.behaviour {
-            Behaviour::Builtin { shape, .. } => *shape,
-            Behaviour::Custom(custom) => custom.shapes.root(),
+        match &self.content {
+            Content::Builtin(shape) => *shape,
+            Content::Custom(custom) => custom.shapes.root(),
         }
     }
 
     pub(crate) fn is_custom(&self) -> bool {
-        matches!(self.behaviour, Behaviour::Custom(_))
-    }
-
-    fn name_rule(&self) -> NameRule {
-        match &self.behaviour {
-            Behaviour::Builtin { kind, .. } => kind.name_rule(),
-            Behaviour::Custom(_) => NameRule::default(),
-        }
+        matches!(self.content, Content::Custom(_))
     }
 }
 
@@ -244,23 +260,24 @@ impl Versions for Served {
         if api_version == self.read.api_version() {
             return Some(Served::shape(self));
         }
-        match &self.behaviour {
-            Behaviour::Builtin { .. } => None,
-            Behaviour::Custom(custom) => {
-                custom.versions.get(api_version).map(|shapes| shapes.root())
-            }
+        match &self.content {
+            Content::Builtin(_) => events::shape(&self.read.kind, api_version),
+            Content::Custom(custom) => custom.versions.get(api_version).map(|shapes| shapes.root()),
         }
     }
 
     fn blank(&self, _: &str) -> Option<Value> {
-        match &self.behaviour {
-            Behaviour::Builtin { shape, .. } => Some(zero(*shape)),
-            Behaviour::Custom(_) => None,
+        match &self.content {
+            Content::Builtin(shape) => Some(zero(*shape)),
+            Content::Custom(_) => None,
         }
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
-        PlainVersions::default().convert(object, api_version)
+        match &self.content {
+            Content::Builtin(_) => events::convert(object, api_version),
+            Content::Custom(_) => PlainVersions::default().convert(object, api_version),
+        }
     }
 }
 
@@ -269,7 +286,12 @@ pub(crate) fn builtin(
     resource: &edgegrid_machinery::table::Resource,
     shape: Shape<'static>,
 ) -> Served {
-    let kind = edgegrid_machinery::kinds::of(&resource.group, &resource.kind);
+    let kind = kinds::of(&resource.group, &resource.kind);
+    let (stored_group, view) = if events::is_converted(&resource.group, &resource.plural) {
+        ("", events::view())
+    } else {
+        (resource.group.as_str(), View::Stored)
+    };
     let read = Resource {
         group: resource.group.clone().into(),
         version: resource.version.clone().into(),
@@ -277,13 +299,16 @@ pub(crate) fn builtin(
         list_kind: format!("{}List", resource.kind).into(),
         plural: resource.plural.clone().into(),
         namespaced: resource.namespaced,
-        key_prefix: key_prefix(&resource.group, &resource.plural).into(),
+        key_prefix: key_prefix(stored_group, &resource.plural).into(),
         fields: kind
             .selectable_fields()
-            .iter()
-            .map(|(name, pointer)| builtin_field(name, pointer))
+            .map(|field| Field {
+                name: field.name.into(),
+                paths: field.paths.iter().map(|path| (*path).into()).collect(),
+                default: field.default.into(),
+            })
             .collect(),
-        view: View::Stored,
+        view,
     };
     let subresources: Vec<String> = resource
         .subresources
@@ -300,46 +325,32 @@ pub(crate) fn builtin(
         });
     Served {
         read: read.shared(),
-        behaviour: Behaviour::Builtin { kind, shape },
+        kind,
+        content: Content::Builtin(shape),
         subresources,
         scale,
     }
+}
+
+/// What a Scale is, for whoever reads or writes one.
+pub(crate) fn scale_kind() -> Arc<Served> {
+    static SCALE: LazyLock<Arc<Served>> = LazyLock::new(|| {
+        let shape = table().shape("autoscaling", "v1", "Scale");
+        Arc::new(Served {
+            read: Resource::new("autoscaling", "v1", "Scale", "scales").shared(),
+            kind: kinds::of("autoscaling", "Scale"),
+            content: Content::Builtin(shape.expect("invariant: the table has the Scale")),
+            subresources: Vec::new(),
+            scale: None,
+        })
+    });
+    SCALE.clone()
 }
 
 /// Where the objects of a resource are stored.
 pub(crate) fn key_prefix(group: &str, plural: &str) -> String {
     let separator = if group.is_empty() { "" } else { "." };
     format!("{plural}{separator}{group}/")
-}
-
-/// A selectable field of a built-in kind. Flags that are left out count as false.
-fn builtin_field(name: &str, pointer: &str) -> Field {
-    let is_flag = matches!(name, "spec.unschedulable" | "spec.hostNetwork");
-    let path = pointer.trim_start_matches('/').replace('/', ".");
-    field(name, &path, if is_flag { "false" } else { "" })
-}
-
-pub(crate) fn field(name: &str, path: &str, default: &str) -> Field {
-    Field {
-        name: name.to_owned().into(),
-        paths: vec![path.to_owned().into()],
-        default: default.to_owned().into(),
-    }
-}
-
-/// Everything from the old object but the status; of the metadata only who manages it may change.
-fn only_status(object: &mut Value, old: &Value) {
-    let status = object.get("status").cloned();
-    let managers = object.pointer("/metadata/managedFields").cloned();
-    let revision = object.pointer("/metadata/resourceVersion").cloned();
-    object.clone_from(old);
-    put(object, "status", status.as_ref());
-    put(&mut object["metadata"], "managedFields", managers.as_ref());
-    put(
-        &mut object["metadata"],
-        "resourceVersion",
-        revision.as_ref(),
-    );
 }
 
 pub(crate) fn put(object: &mut Value, field: &str, value: Option<&Value>) {

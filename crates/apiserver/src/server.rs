@@ -1,6 +1,6 @@
 //! The server itself: what all requests share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use edgegrid_listwatch::{Reader, Store};
@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) admission: Vec<Box<dyn Admission>>,
+    /// Taken in turns by writers of Services.
+    pub(crate) service_turns: Mutex<()>,
 }
 
 /// How a server shall be.
@@ -108,6 +110,7 @@ impl Builder {
             clock: Clock::starting_at(self.origin),
             ids: Ids::new(self.seed),
             admission,
+            service_turns: Mutex::default(),
         };
         bootstrap::bootstrap(&shared);
         ApiServer {

@@ -1,24 +1,40 @@
 //! Addresses of Services: given out on create, kept on update, free again when the Service is gone.
 //!
-//! What is taken is read off the stored Services, so nothing can leak and nothing must be repaired.
+//! What is taken is read off the stored Services, so nothing can leak and nothing must be repaired;
+//! writers of Services take turns, so that nothing is given twice.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+use std::sync::{MutexGuard, PoisonError};
 
+use edgegrid_machinery::metadata;
 use edgegrid_machinery::status::{FieldError, GroupResource, Status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::admission::{Admission, Attributes, Operation};
-use crate::request::live;
+use crate::request::{Request, live};
 
 /// The range is this address's /16; the first is that of `kubernetes` itself.
 const BASE: [u8; 2] = [10, 96];
-const NODE_PORTS: std::ops::RangeInclusive<u64> = 30_000..=32_767;
+const NODE_PORTS: RangeInclusive<u64> = 30_000..=32_767;
+/// Ports below are for those who ask for one.
+const FIRST_FREE_PORT: u64 = 30_086;
 
 pub(crate) const FIRST: Ipv4Addr = Ipv4Addr::new(BASE[0], BASE[1], 0, 1);
 
 /// Gives Services their addresses and node ports.
 pub(crate) struct ServiceAddresses;
+
+/// Holds off other writers of Services, from the look at what is taken until the write.
+pub(crate) fn turn<'a>(request: &Request<'a>) -> Option<MutexGuard<'a, ()>> {
+    let read = &request.served.read;
+    let is_service = read.group.is_empty() && read.plural == "services";
+    is_service.then(|| {
+        let turns = &request.server.service_turns;
+        turns.lock().unwrap_or_else(PoisonError::into_inner)
+    })
+}
 
 impl Admission for ServiceAddresses {
     fn admit(&self, attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
@@ -26,25 +42,17 @@ impl Admission for ServiceAddresses {
         if !of_services
             || attributes.operation == Operation::Delete
             || attributes.subresource.is_some()
+            || object["spec"]["type"] == "ExternalName"
         {
             return Ok(());
         }
-        let old = attributes.old;
-        match object["spec"]["type"].as_str() {
-            Some("ExternalName") => release(object),
-            kind => {
-                let with_ports = matches!(kind, Some("NodePort" | "LoadBalancer"));
-                let taken = taken(attributes);
-                give_address(object, old, &taken.addresses)?;
-                if with_ports {
-                    give_ports(object, old, &taken.ports);
-                }
-            }
-        }
-        Ok(())
+        let taken = taken(attributes);
+        give_address(object, attributes.old, &taken.addresses)?;
+        give_ports(object, attributes.old, taken.ports)
     }
 }
 
+/// What all Services but one have.
 #[derive(Default)]
 struct Taken {
     addresses: BTreeSet<String>,
@@ -53,38 +61,33 @@ struct Taken {
 
 fn taken(attributes: &Attributes<'_>) -> Taken {
     let mut taken = Taken::default();
-    let Some(services) = attributes.server.registry.resource("", "v1", "services") else {
+    let server = attributes.server;
+    let Some(services) = server.registry.resource("", "v1", "services") else {
         return taken;
     };
-    let own = attributes.old.map(|old| old["metadata"]["uid"].clone());
-    for entry in attributes
-        .server
-        .reader
-        .store()
-        .snapshot()
-        .under(&services.read.key_prefix)
-        .iter()
-    {
+    let own = attributes.old.map(|old| &old["metadata"]["uid"]);
+    let snapshot = server.reader.store().snapshot();
+    for entry in snapshot.under(&services.read.key_prefix).iter() {
         let Ok(service) = live(&services, entry.clone()) else {
             continue;
         };
         let service = service.object;
-        if Some(&service["metadata"]["uid"]) == own.as_ref() {
-            continue;
+        if Some(&service["metadata"]["uid"]) != own {
+            let addresses = service["spec"]["clusterIPs"].as_array();
+            let addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
+            taken.addresses.extend(addresses.map(str::to_owned));
+            taken.ports.extend(node_ports(&service));
         }
-        let addresses = service["spec"]["clusterIPs"]
-            .as_array()
-            .into_iter()
-            .flatten();
-        taken
-            .addresses
-            .extend(addresses.filter_map(|a| a.as_str().map(str::to_owned)));
-        let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-        taken
-            .ports
-            .extend(ports.filter_map(|port| port["nodePort"].as_u64()));
     }
     taken
+}
+
+fn node_ports(service: &Value) -> Vec<u64> {
+    let spec = &service["spec"];
+    let ports = spec["ports"].as_array().into_iter().flatten();
+    let ports = ports.map(|port| &port["nodePort"]);
+    let ports = ports.chain([&spec["healthCheckNodePort"]]);
+    ports.filter_map(Value::as_u64).collect()
 }
 
 fn give_address(
@@ -92,92 +95,159 @@ fn give_address(
     old: Option<&Value>,
     taken: &BTreeSet<String>,
 ) -> Result<(), Status> {
-    let asked = object["spec"]["clusterIP"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    let kept = old
-        .and_then(|old| old["spec"]["clusterIP"].as_str())
-        .unwrap_or_default();
-    let address = match asked.as_str() {
-        "" if !kept.is_empty() => kept.to_owned(),
-        "" => free(taken)
-            .ok_or_else(|| Status::internal("failed to allocate a serviceIP: range is full"))?,
-        "None" => "None".to_owned(),
-        asked => {
-            check_address(object, asked, taken)?;
-            asked.to_owned()
-        }
-    };
-    let spec = &mut object["spec"];
-    spec["clusterIP"] = address.as_str().into();
-    spec["clusterIPs"] = json!([address]);
-    for (field, value) in [
-        ("ipFamilies", json!(["IPv4"])),
-        ("ipFamilyPolicy", json!("SingleStack")),
-    ] {
-        if spec[field].is_null() {
-            spec[field] = value;
-        }
+    let asked = object["spec"]["clusterIP"].as_str().unwrap_or_default();
+    let first = object["spec"]["clusterIPs"][0].as_str();
+    if first.is_some_and(|first| first != asked) {
+        return Ok(()); // for the validation to say
     }
+    let is_kept = old.is_some_and(|old| old["spec"]["clusterIP"] == asked);
+    if asked.is_empty() && object["spec"]["clusterIPs"].is_null() {
+        let full = || Status::internal("failed to allocate a serviceIP: range is full");
+        let address = free_address(taken).ok_or_else(full)?;
+        object["spec"]["clusterIP"] = address.as_str().into();
+        object["spec"]["clusterIPs"] = json!([address]);
+    } else if !matches!(asked, "" | "None") && !is_kept {
+        check_address(object, asked, taken)?;
+    }
+    give_families(&mut object["spec"]);
     Ok(())
 }
 
-fn check_address(object: &Value, asked: &str, taken: &BTreeSet<String>) -> Result<(), Status> {
-    let why = match asked.parse::<Ipv4Addr>() {
-        Ok(address) if address.octets()[..2] != BASE => {
-            format!(
-                "failed to allocate IP {asked}: the provided network does not match the current range"
-            )
-        }
-        Ok(_) if taken.contains(asked) => {
-            format!("failed to allocate IP {asked}: provided IP is already allocated")
-        }
-        Ok(_) => return Ok(()),
-        Err(_) => "must be empty, 'None', or a valid IP address".to_owned(),
-    };
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let error = FieldError::invalid("spec.clusterIPs", json!([asked]), why);
-    Err(Status::invalid(
-        &GroupResource::new("", "Service"),
-        name,
-        &[error],
-    ))
+/// One family is served, but a Service without addresses and without pods of its own may speak of both.
+fn give_families(spec: &mut Value) {
+    let is_free =
+        spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(Map::is_empty);
+    if spec["ipFamilyPolicy"].is_null() {
+        let policy = if is_free {
+            "RequireDualStack"
+        } else {
+            "SingleStack"
+        };
+        spec["ipFamilyPolicy"] = policy.into();
+    }
+    let mut families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
+    if families.is_empty() {
+        families.push("IPv4".into());
+    }
+    if is_free && families.len() == 1 && spec["ipFamilyPolicy"] != "SingleStack" {
+        let other = if families[0] == "IPv4" {
+            "IPv6"
+        } else {
+            "IPv4"
+        };
+        families.push(other.into());
+    }
+    spec["ipFamilies"] = families.into();
 }
 
-fn free(taken: &BTreeSet<String>) -> Option<String> {
+fn check_address(object: &Value, asked: &str, taken: &BTreeSet<String>) -> Result<(), Status> {
+    let Ok(address) = asked.parse::<Ipv4Addr>() else {
+        return Ok(()); // for the validation to say
+    };
+    let why = if address.octets()[..2] != BASE {
+        "the provided network does not match the current range"
+    } else if taken.contains(asked) {
+        "provided IP is already allocated"
+    } else {
+        return Ok(());
+    };
+    let why = format!("failed to allocate IP {asked}: {why}");
+    let error = FieldError::invalid("spec.clusterIPs", json!([asked]), why);
+    Err(invalid(object, error))
+}
+
+fn free_address(taken: &BTreeSet<String>) -> Option<String> {
     // From the second /24 on: low addresses are for those who ask for one.
     let all = (1..=255u8).flat_map(|third| (1..=254u8).map(move |last| (third, last)));
     all.map(|(third, last)| Ipv4Addr::new(BASE[0], BASE[1], third, last).to_string())
         .find(|address| !taken.contains(address))
 }
 
-fn give_ports(object: &mut Value, old: Option<&Value>, taken: &BTreeSet<u64>) {
-    let mut taken = taken.clone();
-    let kept = old
-        .and_then(|old| old["spec"]["ports"].as_array())
-        .cloned()
-        .unwrap_or_default();
-    for port in object["spec"]["ports"].as_array_mut().into_iter().flatten() {
-        let is_same =
-            |old: &&Value| old["port"] == port["port"] && old["protocol"] == port["protocol"];
-        let before = kept
-            .iter()
-            .find(is_same)
-            .and_then(|old| old["nodePort"].as_u64());
-        let asked = port["nodePort"].as_u64().filter(|number| *number > 0);
-        let number = asked
-            .or(before)
-            .or_else(|| NODE_PORTS.clone().find(|number| !taken.contains(number)));
-        if let Some(number) = number {
-            taken.insert(number);
-            port["nodePort"] = number.into();
+/// Gives every port of a Service that is reached through nodes one of theirs.
+fn give_ports(object: &mut Value, old: Option<&Value>, taken: BTreeSet<u64>) -> Result<(), Status> {
+    let spec = &object["spec"];
+    let on_nodes = match spec["type"].as_str() {
+        Some("NodePort") => true,
+        Some("LoadBalancer") => spec["allocateLoadBalancerNodePorts"] != false,
+        _ => return Ok(()),
+    };
+    let is_checked = spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
+    let mut allotment = Allotment {
+        taken,
+        own: old.map(node_ports).into_iter().flatten().collect(),
+    };
+    let mut ports = spec["ports"].as_array().cloned().unwrap_or_default();
+    // Ports of a new Service that differ in nothing but their protocol share a node port.
+    let mut shared = BTreeMap::new();
+    for port in ports.iter().filter(|_| old.is_none()) {
+        if let Some(asked) = number(&port["nodePort"]) {
+            shared.entry(number(&port["port"])).or_insert(asked);
         }
+    }
+    for (index, port) in ports.iter_mut().enumerate() {
+        let service_port = number(&port["port"]);
+        let asked = number(&port["nodePort"]).or_else(|| shared.get(&service_port).copied());
+        if asked.is_none() && !on_nodes {
+            continue;
+        }
+        let given = allotment.give(asked).map_err(|why| {
+            let at = format!("spec.ports[{index}].nodePort");
+            invalid(object, FieldError::invalid(at, asked.unwrap_or(0), why))
+        })?;
+        if old.is_none() {
+            shared.insert(service_port, given);
+        }
+        port["nodePort"] = given.into();
+    }
+    if is_checked {
+        let asked = number(&object["spec"]["healthCheckNodePort"]);
+        let given = allotment.give(asked).map_err(Status::internal)?;
+        object["spec"]["healthCheckNodePort"] = given.into();
+    }
+    if !ports.is_empty() {
+        object["spec"]["ports"] = ports.into();
+    }
+    Ok(())
+}
+
+/// Node ports while they are given out.
+struct Allotment {
+    /// Those of other Services.
+    taken: BTreeSet<u64>,
+    /// Those the Service has, or is given now.
+    own: BTreeSet<u64>,
+}
+
+impl Allotment {
+    fn give(&mut self, asked: Option<u64>) -> Result<u64, &'static str> {
+        let is_free = |port: &u64| !self.taken.contains(port) && !self.own.contains(port);
+        let port = match asked {
+            Some(port) if self.own.contains(&port) => port,
+            Some(port) if !NODE_PORTS.contains(&port) => {
+                return Err(
+                    "provided port is not in the valid range. The range of valid ports is 30000-32767",
+                );
+            }
+            Some(port) if self.taken.contains(&port) => {
+                return Err("provided port is already allocated");
+            }
+            Some(port) => port,
+            None => (FIRST_FREE_PORT..=*NODE_PORTS.end())
+                .chain(*NODE_PORTS.start()..FIRST_FREE_PORT)
+                .find(is_free)
+                .ok_or("range is full")?,
+        };
+        self.own.insert(port);
+        Ok(port)
     }
 }
 
-fn release(object: &mut Value) {
-    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-        crate::served::remove(&mut object["spec"], field);
-    }
+/// A port that is named; nought names none.
+fn number(port: &Value) -> Option<u64> {
+    port.as_u64().filter(|port| *port > 0)
+}
+
+fn invalid(object: &Value, error: FieldError) -> Status {
+    let name = metadata::name(object);
+    Status::invalid(&GroupResource::new("", "Service"), name, &[error])
 }

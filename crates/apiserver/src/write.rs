@@ -1,14 +1,14 @@
 //! What every write has in common, from the decoded object to the store.
 //!
 //! ```text
-//! create: stamp ─► default ─► own ─► prepare ─► admit ─► validate ─► put if absent
-//! change: check ─► carry over ─► default ─► own ─► prepare ─► admit ─► validate ─► put if unchanged
+//! create: default ─► own ─► stamp ─► prepare ─► admit ─► validate ─► put if absent
+//! change: check ─► default ─► own ─► carry over ─► prepare ─► admit ─► validate ─► put if unchanged
 //! ```
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use edgegrid_listwatch::{Memo, storable};
+use edgegrid_listwatch::Memo;
 use edgegrid_machinery::apply::{Writer, restore_times, track_update};
 use edgegrid_machinery::metadata::{self, Birth};
 use edgegrid_machinery::schema::Verdict;
@@ -18,9 +18,10 @@ use serde_json::Value;
 
 use crate::admission::{Operation, admit};
 use crate::answer::{Answer, Content};
+use crate::body::Read;
 use crate::options::FieldValidation;
 use crate::request::{Live, Request};
-use crate::{crds, namespaces};
+use crate::{crds, namespaces, patch, services};
 
 /// Tries at a generated name before giving up.
 const NAME_TRIES: usize = 8;
@@ -34,80 +35,99 @@ pub(crate) enum Ownership {
     Settled,
 }
 
-/// A body in the form in which it is stored; unknown and doubled fields are dropped, reported or refused.
-pub(crate) fn decode(
-    request: &Request<'_>,
-    value: Value,
-    duplicates: &[String],
-) -> Result<(Value, Vec<String>), Status> {
-    let decoded = request.served.decode(value)?;
-    let doubled = duplicates
-        .iter()
-        .map(|path| format!("duplicate field \"{path}\""));
-    let unknown = decoded
-        .unknown
-        .iter()
-        .map(|path| format!("unknown field \"{}\"", path.trim_start_matches('.')));
-    let complaints: Vec<String> = doubled.chain(unknown).collect();
-    match request.options.field_validation {
-        _ if complaints.is_empty() => Ok((decoded.object, Vec::new())),
-        FieldValidation::Ignore => Ok((decoded.object, Vec::new())),
-        FieldValidation::Warn => Ok((decoded.object, complaints)),
-        FieldValidation::Strict => {
-            let (kind, version) = (&request.served.read.kind, &request.served.read.version);
-            let complaints = complaints.join(", ");
-            Err(Status::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {complaints}"
-            )))
-        }
-    }
+/// A body in the form in which it is stored, and what its sender is to be told about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Decoded {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
 }
 
-/// Refuses a body of another kind or version than its path.
-pub(crate) fn check_type(request: &Request<'_>, object: &Value) -> Result<(), Status> {
-    let (version, kind) = (request.served.read.api_version(), &request.served.read.kind);
-    let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-    match (text("apiVersion"), text("kind")) {
-        (own, _) if own.is_empty() || object["kind"].as_str().is_none_or(str::is_empty) => {
-            Err(Status::bad_request(format!(
-                "Object 'apiVersion' or 'Kind' is missing; this path takes {version} {kind}"
-            )))
+/// Drops what the kind does not know; unknown and doubled fields are reported or refused.
+pub(crate) fn decode(request: &Request<'_>, read: Read) -> Result<Decoded, Status> {
+    let (object, unknown) = request.served.decode(read.value)?;
+    told(request, object, read.complaints, &unknown)
+}
+
+/// What a sender is told about its body: what was wrong with the text, and what was dropped.
+pub(crate) fn told(
+    request: &Request<'_>,
+    object: Value,
+    complaints: Vec<String>,
+    unknown: &[String],
+) -> Result<Decoded, Status> {
+    let unknown = unknown.iter().map(|path| path.trim_start_matches('.'));
+    let mut warnings = complaints;
+    warnings.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
+    match request.options.field_validation {
+        FieldValidation::Ignore => warnings.clear(),
+        FieldValidation::Strict if !warnings.is_empty() => {
+            let (kind, version) = (&request.served.read.kind, &request.served.read.version);
+            let complaints = warnings.join(", ");
+            return Err(Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {complaints}"
+            )));
         }
-        (own, _) if own != version => Err(Status::bad_request(format!(
-            "the API version in the data ({own}) does not match the expected API version ({version})"
-        ))),
-        (_, own) if own != **kind => Err(Status::bad_request(format!(
-            "the kind in the data ({own}) does not match the expected kind ({kind})"
-        ))),
-        _ => Ok(()),
+        _ => {}
     }
+    Ok(Decoded { object, warnings })
+}
+
+/// Refuses a body of another kind or version than its path. Built-in kinds need not say theirs.
+pub(crate) fn check_type(request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
+    let read = &request.served.read;
+    for (field, words, expected) in [
+        ("apiVersion", "API version", read.api_version()),
+        ("kind", "kind", read.kind.to_string()),
+    ] {
+        let Some(map) = object.as_object_mut() else {
+            return Err(Status::bad_request(format!(
+                "not an object of kind {}",
+                read.kind
+            )));
+        };
+        let own = map.get(field).and_then(Value::as_str).unwrap_or_default();
+        if own == expected {
+            continue;
+        }
+        if !own.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the {words} in the data ({own}) does not match the expected {words} ({expected})"
+            )));
+        }
+        if request.served.is_custom() {
+            return Err(Status::bad_request(format!(
+                "Object '{field}' is missing; this path takes {expected}"
+            )));
+        }
+        map.insert(field.to_owned(), expected.into());
+    }
+    Ok(())
 }
 
 /// Stores a new object.
 pub(crate) fn create(
     request: &Request<'_>,
-    object: Value,
+    decoded: Decoded,
     ownership: Ownership,
 ) -> Result<Answer, Status> {
-    let mut object = object;
+    let Decoded {
+        mut object,
+        warnings: said,
+    } = decoded;
+    let _turn = services::turn(request);
     metadata::place(&mut object, request.namespace().unwrap_or_default())?;
     metadata::check_new(&object)?;
     let doubled = dedup_owners(&mut object);
-    let is_generated = object["metadata"]["name"]
-        .as_str()
-        .is_none_or(str::is_empty);
+    let is_generated = metadata::name(&object).is_empty();
     let mut name = String::new();
     for _ in 0..NAME_TRIES {
-        let (new, mut warnings) = prepare_new(request, object.clone(), ownership)?;
-        new["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .clone_into(&mut name);
+        let (new, warnings) = prepare_new(request, object.clone(), ownership)?;
+        metadata::name(&new).clone_into(&mut name);
         match put(request, &name, &new, Expect::Absent) {
             Ok(content) => {
-                warnings.extend(doubled);
+                let warnings = said.into_iter().chain(warnings).chain(doubled);
                 return Ok(Answer {
-                    warnings,
+                    warnings: warnings.collect(),
                     ..Answer::created(content)
                 });
             }
@@ -127,6 +147,18 @@ pub(crate) fn create(
     ))
 }
 
+/// Stores a new object where the path says its name, and one was expected to be there.
+pub(crate) fn create_named(
+    request: &Request<'_>,
+    mut decoded: Decoded,
+    ownership: Ownership,
+) -> Result<Answer, Status> {
+    let object = &mut decoded.object;
+    check_path(request, object)?;
+    crate::served::remove(&mut object["metadata"], "resourceVersion");
+    create(request, decoded, ownership)
+}
+
 fn prepare_new(
     request: &Request<'_>,
     mut new: Value,
@@ -139,14 +171,13 @@ fn prepare_new(
         now: &now,
         suffix: &suffix,
     };
-    metadata::stamp(&mut new, birth, served.generation());
     served.default(&mut new);
     // The writer is credited with what it sent, also where the server does not take it over.
     if ownership == Ownership::Track {
         new = tracked(request, None, &new);
     }
-    served.prepare_create(&mut new);
-    namespaces::prepare_create(request, &mut new);
+    metadata::stamp(&mut new, birth, served.kind.generation());
+    served.kind.prepare_create(&mut new);
     crds::prepare(request, &mut new, None);
     admit(request, Operation::Create, None, &mut new)?;
     let warnings = judged(request, &new, served.validate_create(&new))?;
@@ -158,78 +189,91 @@ fn prepare_new(
 pub(crate) fn change(
     request: &Request<'_>,
     live: &Live,
-    mut new: Value,
+    decoded: Decoded,
     ownership: Ownership,
 ) -> Result<Option<Answer>, Status> {
     let (served, old) = (&request.served, &live.object);
+    let Decoded {
+        object: mut new,
+        mut warnings,
+    } = decoded;
+    let _turn = services::turn(request);
     check_identity(request, &mut new, old)?;
-    let doubled = dedup_owners(&mut new);
-    metadata::carry_over(&mut new, old);
-    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-    served.default(&mut new);
-    if ownership == Ownership::Track {
-        new = tracked(request, Some(old), &new);
-    }
+    let doubled = own(request, &mut new, old, ownership);
     served.prepare_update(&mut new, old, request.subresource());
     crds::prepare(request, &mut new, Some(old));
     admit(request, Operation::Update, Some(old), &mut new)?;
-    metadata::advance_generation(&mut new, old, served.generation());
-    let mut warnings = judged(
-        request,
-        &new,
-        served.validate_update(&new, old, request.subresource()),
-    )?;
+    if request.subresource() != Some("status") {
+        metadata::advance_generation(&mut new, old, served.kind.generation());
+    }
+    let verdict = served.validate_update(&new, old, request.subresource());
+    warnings.extend(judged(request, &new, verdict)?);
     warnings.extend(doubled);
     crds::check(request, &new)?;
-    restore_times(old, &mut new);
     let expect = Expect::Revision(live.entry.revision());
     let content = if new == *old {
         Ok(Content::Stored(live.entry.clone()))
     } else if metadata::is_removable(&new) && namespaces::is_finalized(request, &new) {
-        remove(request, &new, expect)
+        // What goes with its last finalizer is shown as it was to be stored.
+        remove(request, &new, expect).map(|_| Content::Object(new))
     } else {
         put(request, request.name(), &new, expect)
     };
-    match content {
-        Ok(content) => Ok(Some(Answer {
-            warnings,
-            ..Answer::ok(content)
-        })),
+    let content = committed(content)?;
+    Ok(content.map(|content| Answer {
+        warnings,
+        ..Answer::ok(content)
+    }))
+}
+
+/// Fills in what was left open, credits the change to its writer, and keeps what no writer decides.
+/// Says so if an owner was named twice.
+fn own(
+    request: &Request<'_>,
+    new: &mut Value,
+    old: &Value,
+    ownership: Ownership,
+) -> Option<String> {
+    // A patch is credited with what it says twice, a whole object is not.
+    let is_patch = patch::is_plain(request) || patch::is_apply(&request.media_type);
+    let mut doubled = (!is_patch).then(|| dedup_owners(new)).flatten();
+    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+    request.served.default(new);
+    if ownership == Ownership::Track {
+        *new = tracked(request, Some(old), new);
+    }
+    metadata::carry_over(new, old);
+    if is_patch {
+        doubled = dedup_owners(new);
+    }
+    restore_times(old, new);
+    doubled
+}
+
+/// What was committed, or nothing if somebody else was faster.
+pub(crate) fn committed<T>(result: Result<T, CommitError>) -> Result<Option<T>, Status> {
+    match result {
+        Ok(content) => Ok(Some(content)),
         Err(CommitError::Conflict { .. }) => Ok(None),
         Err(error) => Err(Status::internal(error)),
     }
 }
 
 fn check_identity(request: &Request<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
-    check_named(request, new)?;
-    let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    if name != request.name() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            request.name()
-        )));
-    }
-    metadata::place(new, request.namespace().unwrap_or_default())?;
+    check_path(request, new)?;
     let resource = request.served.group_resource();
-    metadata::check_uid(new, old, &resource)?;
-    metadata::check_revision(
-        new,
-        old,
-        &resource,
-        request.served.allows_unconditional_update(),
-    )
+    // To a patch the uid is a field like others, which may not change.
+    if !patch::is_plain(request) {
+        metadata::check_uid(new, old, &resource)?;
+    }
+    let unconditional = request.served.kind.allows_unconditional_update();
+    metadata::check_revision(new, old, &resource, unconditional)
 }
 
-/// Refuses an object without a name where the path says one.
-pub(crate) fn check_named(request: &Request<'_>, object: &Value) -> Result<(), Status> {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    if name.is_empty() {
-        let path = request.name();
-        return Err(Status::bad_request(format!(
-            "the name of the object ({path} based on URL) was undeterminable: name must be provided"
-        )));
-    }
-    Ok(())
+/// Refuses an object with another name or namespace than its path.
+fn check_path(request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
+    metadata::check_name(object, request.name())?;
+    metadata::place(object, request.namespace().unwrap_or_default())
 }
 
 /// Keeps the first of equal references to an owner; says so if there were more.
@@ -250,7 +294,7 @@ pub(crate) fn remove(
     last: &Value,
     expect: Expect,
 ) -> Result<Content, CommitError> {
-    let name = last["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(last);
     let mut last = last.clone();
     if !request.options.dry_run {
         let event = request
@@ -290,7 +334,7 @@ pub(crate) fn put(
             found,
         });
     }
-    let event = store.put(key, storable(object), expect)?;
+    let event = store.put(key, request.served.storable(object), expect)?;
     crds::after_write(request, object);
     Ok(Content::Stored(stored(&event)))
 }
@@ -326,7 +370,7 @@ fn judged(request: &Request<'_>, object: &Value, verdict: Verdict) -> Result<Vec
     if verdict.errors.is_empty() {
         return Ok(verdict.warnings);
     }
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let name = metadata::name(object);
     Err(Status::invalid(
         &request.served.group_kind(),
         name,

@@ -3,7 +3,9 @@
 
 use clap::{Parser, Subcommand};
 
+mod controller;
 mod crds;
+mod manifests;
 mod output;
 mod wrapper;
 
@@ -18,13 +20,17 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Controller(Box<controller::Args>),
     Crds(crds::Args),
+    Manifests(manifests::Args),
     Wrapper(Box<wrapper::Args>),
 }
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
+        Command::Controller(args) => controller::run(*args),
         Command::Crds(args) => crds::run(&args),
+        Command::Manifests(args) => manifests::run(&args),
         Command::Wrapper(args) => wrapper::run(&args),
     }
 }

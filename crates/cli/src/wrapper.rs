@@ -56,7 +56,11 @@ pub(crate) struct Args {
     allow_group: Vec<String>,
 
     /// Folder for what is needed to start while cut off; an empty one keeps nothing.
-    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/edgegrid/wrapper")]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        default_value = "/var/lib/edgegrid/wrapper"
+    )]
     state_folder: PathBuf,
 
     /// Ask for lists as streams; leave off behind a lite-apiserver, which keeps only lists.
@@ -178,7 +182,11 @@ async fn bind(args: &Args, tls: Option<&Tls>, text: &str) -> Result<Vec<Socket>>
     for address in addresses(text)? {
         let plain = address.ip().is_loopback() && args.insecure;
         let missing = "TLS needs --cert-file, --key-file and --ca-file";
-        let tls = if plain { None } else { Some(tls.context(missing)?) };
+        let tls = if plain {
+            None
+        } else {
+            Some(tls.context(missing)?)
+        };
         match Socket::bind(address, tls).await {
             Ok(socket) => {
                 info!(%address, tls = tls.is_some(), "listening");
@@ -205,7 +213,9 @@ async fn kube_config(args: &Args) -> Result<kube::Config> {
 
 /// All addresses behind a name and port.
 fn addresses(text: &str) -> Result<Vec<SocketAddr>> {
-    let found = text.to_socket_addrs().with_context(|| format!("find address {text}"))?;
+    let found = text
+        .to_socket_addrs()
+        .with_context(|| format!("find address {text}"))?;
     let mut found: Vec<SocketAddr> = found.collect();
     found.sort();
     found.dedup();

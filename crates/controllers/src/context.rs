@@ -15,6 +15,7 @@ use crate::departures::Departures;
 use crate::execute::Execution;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
+use crate::sites::{NodeFailures, SiteView};
 
 /// Settings of the controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,10 @@ pub struct Context {
     pub config: Config,
     /// What the watches show.
     pub caches: Caches,
+    /// NodeUnits and NodeGroups as they bear on nodes.
+    pub sites: SiteView,
+    /// Nodes that could not be written.
+    pub node_failures: NodeFailures,
     /// Who should be looked at.
     pub queues: Queues,
     /// Makes plans true.

@@ -7,31 +7,47 @@
 //! ```
 //!
 //! No pass starts before every cache has shown all there is: a world without its nodes would look
-//! like one whose units are all gone.
-
-use std::future::Future;
+//! like one whose units are all gone. [`process::run`] puts it all together.
 
 use edgegrid_runtime::executor::Executor;
-use futures::future::{BoxFuture, Either, join_all, select};
+use futures::future::{BoxFuture, join_all};
 use kube::Client;
 
 pub mod cache;
 pub mod children;
 pub mod context;
 pub mod controller;
+pub mod default_unit;
+pub mod definitions;
 pub mod departures;
+mod deployment_grid;
 pub mod execute;
+mod gather;
+mod grid_memory;
+pub mod look;
 pub mod metrics;
+pub mod node;
+pub mod node_group;
+pub mod node_unit;
 pub mod notify;
+pub mod process;
 pub mod queue;
+pub mod rbac;
 mod reactions;
+pub mod reservations;
+mod service_grid;
+mod site_reactions;
+pub mod sites;
+mod stateful_set_grid;
 mod watches;
+mod workload_grid;
 pub mod writes;
 
 pub use context::{Caches, Clock, Config, Context, Queues};
 pub use metrics::Metrics;
 
 use execute::Execution;
+use sites::{NodeFailures, SiteView};
 use writes::Writes;
 
 /// What the controllers need to run.
@@ -48,47 +64,35 @@ pub struct Setup {
     pub clock: Clock,
 }
 
-/// Runs all controllers until `shutdown`, then lets the passes that run end. Dropping the future
-/// instead stops at once; the next start goes on from there.
-///
-/// `ready` is called once, when every cache has synced.
-pub async fn run(setup: Setup, ready: impl FnOnce(), shutdown: impl Future<Output = ()>) {
-    let (caches, writers, child_stores) = watches::caches();
-    let context = Context {
-        client: setup.client,
-        config: setup.config,
-        caches,
-        queues: Queues::default(),
-        execution: Execution {
-            executor: setup.executor,
-            writes: Writes::default(),
-        },
-        metrics: setup.metrics,
-        clock: setup.clock,
-    };
-    let watching = Box::pin(watches::run(&context, writers));
-    let controlling = Box::pin(async {
-        if watches::synced(&context.caches, &child_stores)
-            .await
-            .is_err()
-        {
-            return; // the watches end only together with this
+impl Setup {
+    fn context(self, caches: Caches) -> Context {
+        Context {
+            client: self.client,
+            config: self.config,
+            caches,
+            sites: SiteView::default(),
+            node_failures: NodeFailures::default(),
+            queues: Queues::default(),
+            execution: Execution {
+                executor: self.executor,
+                writes: Writes::default(),
+            },
+            metrics: self.metrics,
+            clock: self.clock,
         }
-        ready();
-        let closing = async {
-            shutdown.await;
-            context.queues.close();
-        };
-        futures::join!(controllers(&context), closing);
-    });
-    match select(watching, controlling).await {
-        Either::Left(_) | Either::Right(_) => {}
     }
 }
 
 /// All controllers side by side; each ends when its queue is closed.
 async fn controllers(context: &Context) {
-    let running: [BoxFuture<'_, ()>; 0] = [];
-    let _ = context;
+    let running: [BoxFuture<'_, ()>; 7] = [
+        Box::pin(node::run(context)),
+        Box::pin(node_unit::run(context)),
+        Box::pin(node_group::run(context)),
+        Box::pin(default_unit::run(context)),
+        Box::pin(deployment_grid::run(context)),
+        Box::pin(stateful_set_grid::run(context)),
+        Box::pin(service_grid::run(context)),
+    ];
     join_all(running).await;
 }

@@ -61,7 +61,10 @@ impl Notifier {
     fn unsaid(&self, key: &Key, notices: &[Notice]) -> Vec<Notice> {
         let now: BTreeSet<Notice> = notices.iter().cloned().collect();
         let mut said = self.said();
-        let before = said.insert(key.clone(), now.clone()).unwrap_or_default();
+        let before = said.remove(key).unwrap_or_default();
+        if !now.is_empty() {
+            said.insert(key.clone(), now.clone());
+        }
         now.difference(&before).cloned().collect()
     }
 

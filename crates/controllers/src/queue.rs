@@ -33,6 +33,7 @@ pub struct Queue(Arc<Inner>);
 struct Inner {
     waiting: Mutex<Waiting>,
     changed: Notify,
+    closed: Notify,
 }
 
 #[derive(Default)]
@@ -59,6 +60,18 @@ impl Queue {
     pub fn close(&self) {
         self.waiting(|waiting| waiting.is_closed = true);
         self.0.changed.notify_one();
+        self.0.closed.notify_waiters();
+    }
+
+    /// Ends when the queue is closed.
+    pub async fn closed(&self) {
+        loop {
+            let closed = self.0.closed.notified();
+            if self.waiting(|waiting| waiting.is_closed) {
+                return;
+            }
+            closed.await;
+        }
     }
 
     /// The waiting objects as they come, for the one consumer of this queue.

@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
+use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
 use edgegrid_plan::{Child, Kind, ObjectId, SiteNode};
 use kube::Resource;
 
 use crate::cache::Change;
 use crate::context::Context;
 use crate::queue::{Queue, key};
+use crate::site_reactions;
 
 /// A Node came, changed or went.
 pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
@@ -23,30 +24,11 @@ pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
         let id = ObjectId::cluster(Kind::Node, &change.key().1);
         context.execution.writes.gone(&id);
     }
-    sites_of_node(context, change);
+    site_reactions::node(context, change);
     let keys = context.caches.unit_keys();
     for key in context.caches.departures.apply(change, &keys) {
         grids_by_key(context, &key);
     }
-}
-
-/// A NodeUnit came, changed or went.
-pub(crate) fn node_unit(context: &Context, change: &Change<NodeUnit>) {
-    context.queues.node_units.push(change.key());
-    push_all(
-        &context.queues.node_groups,
-        &context.caches.node_groups.state(),
-    );
-    push_all(&context.queues.nodes, &context.caches.nodes.state());
-}
-
-/// A NodeGroup came, changed or went.
-pub(crate) fn node_group(context: &Context, change: &Change<NodeGroup>) {
-    context.queues.node_groups.push(change.key());
-    push_all(
-        &context.queues.node_units,
-        &context.caches.node_units.state(),
-    );
 }
 
 /// A DeploymentGrid came, changed or went.
@@ -85,18 +67,6 @@ pub(crate) fn child(context: &Context, kind: Kind, change: &Change<Child>) {
         context.execution.writes.gone(&id);
     }
     queue.extend(children.apply(change));
-}
-
-fn sites_of_node(context: &Context, change: &Change<SiteNode>) {
-    context.queues.nodes.push(change.key());
-    push_all(
-        &context.queues.node_units,
-        &context.caches.node_units.state(),
-    );
-    push_all(
-        &context.queues.node_groups,
-        &context.caches.node_groups.state(),
-    );
 }
 
 fn grids_by_key(context: &Context, label: &str) {

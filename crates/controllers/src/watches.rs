@@ -7,8 +7,8 @@ use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSet
 use edgegrid_plan::{Child, Kind, SiteNode};
 use futures::future::{BoxFuture, FutureExt, join_all};
 use kube::api::Api;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{self, Store, store};
+use kube::runtime::reflector::store::{Writer, WriterDropped};
+use kube::runtime::reflector::{Store, store};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -18,7 +18,7 @@ use crate::children::Children;
 use crate::context::{Caches, Context};
 use crate::departures::Departures;
 use crate::execute::api_resource;
-use crate::reactions;
+use crate::{reactions, site_reactions};
 
 /// Where the watches write.
 pub(crate) struct Writers {
@@ -77,11 +77,17 @@ pub(crate) async fn run(context: &Context, writers: Writers) {
         watch(client, writers.nodes, SiteNode::prune, |change| {
             reactions::node(context, &change);
         }),
-        watch(client, writers.node_units, unmanaged, |change| {
-            reactions::node_unit(context, &change);
-        }),
+        // Whole: what of `setNode` is its author's shows in who holds it.
+        watch(
+            client,
+            writers.node_units,
+            |_| {},
+            |change| {
+                site_reactions::node_unit(context, &change);
+            },
+        ),
         watch(client, writers.node_groups, unmanaged, |change| {
-            reactions::node_group(context, &change);
+            site_reactions::node_group(context, &change);
         }),
         watch(client, writers.deployment_grids, unmanaged, |change| {
             reactions::deployment_grid(context, &change);
@@ -137,19 +143,42 @@ fn unmanaged<K: Resource>(object: &mut K) {
     edgegrid_plan::observed::reduce(object.meta_mut());
 }
 
+/// What the caches hold.
+pub(crate) const CACHED: [&str; 9] = [
+    "Nodes",
+    "NodeUnits",
+    "NodeGroups",
+    "DeploymentGrids",
+    "StatefulSetGrids",
+    "ServiceGrids",
+    "Deployments",
+    "StatefulSets",
+    "Services",
+];
+
+/// A wait until a cache has shown all there is.
+type Synced<'a> = BoxFuture<'a, Result<(), WriterDropped>>;
+
+/// The waits for all caches, in the order of [`CACHED`].
+pub(crate) fn syncing<'a>(caches: &'a Caches, children: &'a ChildStores) -> [Synced<'a>; 9] {
+    let [deployments, stateful_sets, services] = children;
+    [
+        caches.nodes.wait_until_ready().boxed(),
+        caches.node_units.wait_until_ready().boxed(),
+        caches.node_groups.wait_until_ready().boxed(),
+        caches.deployment_grids.wait_until_ready().boxed(),
+        caches.stateful_set_grids.wait_until_ready().boxed(),
+        caches.service_grids.wait_until_ready().boxed(),
+        deployments.wait_until_ready().boxed(),
+        stateful_sets.wait_until_ready().boxed(),
+        services.wait_until_ready().boxed(),
+    ]
+}
+
 /// Waits until every cache has shown all there is.
-pub(crate) async fn synced(
-    caches: &Caches,
-    children: &ChildStores,
-) -> Result<(), reflector::store::WriterDropped> {
-    caches.nodes.wait_until_ready().await?;
-    caches.node_units.wait_until_ready().await?;
-    caches.node_groups.wait_until_ready().await?;
-    caches.deployment_grids.wait_until_ready().await?;
-    caches.stateful_set_grids.wait_until_ready().await?;
-    caches.service_grids.wait_until_ready().await?;
-    for store in children {
-        store.wait_until_ready().await?;
+pub(crate) async fn synced(caches: &Caches, children: &ChildStores) -> Result<(), WriterDropped> {
+    for wait in syncing(caches, children) {
+        wait.await?;
     }
     Ok(())
 }

@@ -5,16 +5,37 @@ mod harness;
 use anyhow::Result;
 use edgegrid_testkit::node;
 
+const WATCHED: [&str; 9] = [
+    "/nodes?",
+    "/nodeunits?",
+    "/nodegroups?",
+    "/deploymentgrids?",
+    "/statefulsetgrids?",
+    "/servicegrids?",
+    "/deployments?",
+    "/statefulsets?",
+    "/services?",
+];
+
 #[tokio::test(start_paused = true)]
-async fn the_controllers_start_on_a_cluster_and_only_read() -> Result<()> {
+async fn every_kind_is_listed_once_before_anything_is_decided() -> Result<()> {
     let cluster = harness::cluster().await?;
     cluster.add_nodes([node("a-1").label("zone", "a")]).await?;
     let running = harness::start(&cluster).await?;
-    let listed = running.requests.take();
+    harness::settle(&cluster, &running).await?;
+    let requests = running.requests.take();
+    for kind in WATCHED {
+        let lists = requests
+            .iter()
+            .filter(|request| request.starts_with("GET ") && request.contains(kind));
+        assert_eq!(lists.count(), 1, "{kind} {requests:#?}");
+    }
+    let first_write = requests
+        .iter()
+        .position(|request| !request.starts_with("GET "));
     assert!(
-        listed.iter().all(|request| request.starts_with("GET ")),
-        "{listed:#?}"
+        first_write.is_none_or(|place| place >= WATCHED.len()),
+        "{requests:#?}"
     );
-    assert_eq!(listed.len(), 9, "one list per kind: {listed:#?}");
     Ok(())
 }

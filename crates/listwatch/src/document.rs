@@ -193,7 +193,10 @@ fn value_of(field: &Field, object: &Value) -> String {
     let scalar = |path: &str| {
         let found = path
             .split('.')
-            .try_fold(object, |object, step| object.get(step))?;
+            .try_fold(object, |object, step| match object {
+                Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+                _ => object.get(step),
+            })?;
         match found {
             Value::String(text) if !text.is_empty() => Some(text.clone()),
             Value::Bool(_) | Value::Number(_) => Some(found.to_string()),
@@ -273,7 +276,7 @@ mod tests {
     fn a_field_is_the_first_scalar_its_paths_lead_to() {
         let field = Field {
             name: "f".into(),
-            paths: vec!["a.b".into(), "c".into()],
+            paths: vec!["a.b".into(), "c".into(), "l.0.m".into()],
             default: "none".into(),
         };
         for (object, value) in [
@@ -281,6 +284,7 @@ mod tests {
             (serde_json::json!({"a": {"b": ""}, "c": true}), "true"),
             (serde_json::json!({"a": 1, "c": 5}), "5"),
             (serde_json::json!({"a": {"b": {}}}), "none"),
+            (serde_json::json!({"a": [], "l": [{"m": "z"}]}), "z"),
         ] {
             assert_eq!(value_of(&field, &object), value);
         }

@@ -36,7 +36,7 @@ pub struct Resource {
 pub struct Field {
     /// The name in the selector.
     pub name: Cow<'static, str>,
-    /// Dotted paths into the document; the first that leads to a non-empty scalar gives the value.
+    /// Dotted paths into the document, with numbers for items of lists; the first that leads to a non-empty scalar gives the value.
     pub paths: Vec<Cow<'static, str>>,
     /// The value when no path leads anywhere, as in `spec.unschedulable` being `false`.
     pub default: Cow<'static, str>,

@@ -44,7 +44,7 @@ pub use reset::{builtin_reset_fields, custom_reset_fields};
 pub use scale::{ReplicasPaths, parent_managers, scale_managers};
 pub use track::{restore_times, track_update};
 
-use crate::table::{Shape, normal, table, zero};
+use crate::table::Shape;
 
 /// The versions in which a kind is served.
 pub trait Versions {
@@ -52,7 +52,7 @@ pub trait Versions {
     fn shape(&self, api_version: &str) -> Option<Shape<'_>>;
 
     /// An object of the kind before anything is set, if it is more than its type: what a create
-    /// is compared with. Built-in kinds have [`zero`], custom resources nothing.
+    /// is compared with. Built-in kinds have [`zero`](crate::table::zero), custom resources nothing.
     fn blank(&self, _api_version: &str) -> Option<Value> {
         None
     }
@@ -78,38 +78,6 @@ impl Versions for PlainVersions<'_> {
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
         let mut object = object.clone();
-        if let Some(map) = object.as_object_mut() {
-            map.insert("apiVersion".to_owned(), Value::from(api_version));
-        }
-        Ok(object)
-    }
-}
-
-/// The versions of a built-in kind, for the many kinds whose versions differ in their fields only.
-#[derive(Debug, Clone, Copy)]
-pub struct TableVersions<'a> {
-    /// The kind's group, empty for the core group.
-    pub group: &'a str,
-    /// The kind.
-    pub kind: &'a str,
-}
-
-impl Versions for TableVersions<'_> {
-    fn shape(&self, api_version: &str) -> Option<Shape<'_>> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let table = table().shape(group, version, self.kind);
-        table.filter(|_| group == self.group)
-    }
-
-    fn blank(&self, api_version: &str) -> Option<Value> {
-        self.shape(api_version).map(zero)
-    }
-
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
-        let shape = self.shape(api_version);
-        let shape = shape.ok_or_else(|| ConvertError(format!("no version {api_version}")))?;
-        let normal = normal(object, shape).map_err(|error| ConvertError(error.to_string()))?;
-        let mut object = normal.object;
         if let Some(map) = object.as_object_mut() {
             map.insert("apiVersion".to_owned(), Value::from(api_version));
         }

@@ -30,22 +30,28 @@ mod config;
 mod container;
 mod default;
 mod definition;
+mod dropped;
 mod endpoints;
 mod event;
 mod field;
 mod list;
 mod node;
 mod pod;
+mod pod_containers;
 mod pod_default;
+mod pod_status;
 mod pod_update;
 mod prepare;
+mod rules;
 mod scheduling;
+mod security;
 mod service;
 mod service_prepare;
 mod types;
 mod vocabulary;
 mod volume;
 mod walk;
+mod warnings;
 
 use crate::metadata::Generation;
 use crate::names::NameRule;
@@ -53,13 +59,17 @@ use crate::status::FieldError;
 use crate::table::{Shape, table};
 use serde_json::Value;
 
-/// What becomes of the status that a client sends with a new object.
+pub use field::SelectableField;
+
+/// What the status is to the main resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NewStatus {
-    /// It is dropped: controllers fill it in.
+enum Status {
+    /// A new object has none, and an update keeps it: controllers fill it in.
     Dropped,
-    /// It stays as it was sent, as for Nodes.
+    /// It stays as it was sent with a new object, as for Nodes; an update keeps it.
     Kept,
+    /// A field like any other.
+    Field,
 }
 
 /// The behaviour of one kind.
@@ -69,10 +79,10 @@ pub struct Kind {
     named: &'static str,
     name: NameRule,
     generation: Generation,
-    new_status: NewStatus,
+    status: Status,
     unconditional_update: bool,
     create_on_update: bool,
-    fields: &'static [(&'static str, &'static str)],
+    fields: &'static [&'static str],
     status_keeps: &'static [&'static str],
     code: Code,
 }
@@ -83,6 +93,8 @@ struct Code {
     create: fn(&mut Value),
     update: fn(&mut Value, &Value),
     status_update: fn(&mut Value, &Value),
+    /// What the rules of types see instead of the object itself.
+    view: Option<fn(&Value) -> Value>,
     check: fn(&Value, &mut Vec<FieldError>),
     check_create: fn(&Value, &mut Vec<FieldError>),
     check_update: fn(&Value, &Value, &mut Vec<FieldError>),
@@ -116,15 +128,19 @@ impl Kind {
 
     /// Drops what a client may not set on a new object, and sets what the server knows.
     pub fn prepare_create(&self, object: &mut Value) {
-        if self.new_status == NewStatus::Dropped {
+        if self.status == Status::Dropped {
             prepare::reset_status(object, self.shape(object));
         }
+        self.drop_disabled(object);
         (self.code.create)(object);
     }
 
     /// Takes from the stored object what an update of the main resource may not touch.
     pub fn prepare_update(&self, object: &mut Value, old: &Value) {
-        prepare::restore(object, old, "status");
+        if self.status != Status::Field {
+            prepare::restore(object, old, "status");
+        }
+        self.drop_disabled(object);
         (self.code.update)(object, old);
     }
 
@@ -134,6 +150,7 @@ impl Kind {
         for field in self.status_keeps {
             prepare::restore_metadata(object, old, field);
         }
+        self.drop_disabled(object);
         (self.code.status_update)(object, old);
     }
 
@@ -158,6 +175,15 @@ impl Kind {
         errors
     }
 
+    /// What the writer of an object is told although it is accepted; `old` is the object before.
+    ///
+    /// Who changes a pod is a program, and who leaves the spec alone knows of it already.
+    pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let is_heard = old.is_none_or(|old| self.named != "Pod" && old["spec"] != object["spec"]);
+        let shape = self.shape(object).filter(|_| is_heard);
+        shape.map_or_else(Vec::new, |shape| warnings::doubled_variables(object, shape))
+    }
+
     /// How names of this kind are formed.
     pub fn name_rule(&self) -> NameRule {
         self.name
@@ -178,29 +204,43 @@ impl Kind {
         self.create_on_update
     }
 
-    /// What becomes of a status that is sent with a new object.
-    pub fn new_status(&self) -> NewStatus {
-        self.new_status
-    }
-
-    /// Fields a field selector may name besides name and namespace, each with its JSON pointer.
-    pub fn selectable_fields(&self) -> &'static [(&'static str, &'static str)] {
-        self.fields
-    }
-
-    /// The text a field selector compares with, if the kind can be selected by this field.
-    pub fn field(&self, object: &Value, name: &str) -> Option<String> {
-        let pointer = match name {
-            "metadata.name" => "/metadata/name",
-            "metadata.namespace" => "/metadata/namespace",
-            _ => self.fields.iter().find(|(known, _)| *known == name)?.1,
-        };
-        let text = field::text(object, self.shape(object), pointer);
-        // An event of a new reporter has no source but has a reporter.
-        if text.is_empty() && pointer == "/source/component" {
-            return self.field(object, "reportingComponent");
+    /// Whether these errors are all that is told, without those of the metadata: addresses of a
+    /// Service are given out before anything else is judged, and new Events are judged before it.
+    pub fn ends_judgement(&self, object: &Value, errors: &[FieldError], is_new: bool) -> bool {
+        match (self.group, self.named) {
+            ("", "Service") => service::has_wrong_addresses(object),
+            ("", "Event") => is_new && !errors.is_empty(),
+            _ => false,
         }
-        Some(text)
+    }
+
+    /// Whether updates judge the prefix of a generated name again.
+    pub fn judges_prefix_again(&self) -> bool {
+        const KINDS: [&str; 10] = [
+            "ConfigMap",
+            "EndpointSlice",
+            "Endpoints",
+            "Namespace",
+            "Node",
+            "PersistentVolumeClaim",
+            "Pod",
+            "Secret",
+            "Service",
+            "ServiceAccount",
+        ];
+        KINDS.contains(&self.named)
+    }
+
+    /// Whether a finalizer must be a known one or have a domain.
+    pub fn strict_finalizers(&self) -> bool {
+        !matches!(self.named, "Lease" | "Event")
+    }
+
+    /// Fields that a field selector may name beside name and namespace.
+    pub fn selectable_fields(&self) -> impl Iterator<Item = SelectableField> {
+        let shape = table().shape(self.group, "v1", self.named);
+        let fields = self.fields.iter();
+        fields.map(move |name| field::named(name, shape))
     }
 
     /// The grace a delete of `object` gives, in seconds; nothing if the kind goes at once.
@@ -210,10 +250,19 @@ impl Kind {
         (self.group.is_empty() && self.named == "Pod").then(|| pod::grace(object, asked))
     }
 
+    fn drop_disabled(&self, object: &mut Value) {
+        if let Some(shape) = self.shape(object) {
+            dropped::drop(object, shape);
+        }
+    }
+
     fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let Some(shape) = self.shape(object) {
-            types::check(object, shape, &mut errors);
+            match self.code.view {
+                Some(view) => types::check(&view(object), shape, &mut errors),
+                None => types::check(object, shape, &mut errors),
+            }
         }
         (self.code.check)(object, &mut errors);
         errors

@@ -47,6 +47,8 @@ pub enum Generation {
     Content,
     /// When anything outside of metadata and status changes: custom resources with it.
     ContentButStatus,
+    /// When the kind says so as it prepares an update.
+    Prepared,
 }
 
 /// Puts the object into the namespace of the request, or refuses it if it says otherwise.
@@ -131,7 +133,7 @@ pub fn advance_generation(object: &mut Value, old: &Value, rule: Generation) {
     let differs = |field: &str| object.get(field) != old.get(field);
     let annotations = |object: &Value| object.pointer("/metadata/annotations").cloned();
     let changed = match rule {
-        Generation::Untracked => return,
+        Generation::Untracked | Generation::Prepared => return,
         Generation::Spec => differs("spec"),
         Generation::SpecAndAnnotations => {
             differs("spec") || annotations(object) != annotations(old)
@@ -164,10 +166,7 @@ pub fn check_revision(
     if !wanted.is_empty() && wanted.parse::<u64>().is_err() {
         return Err(Status::malformed_revision(wanted));
     }
-    let name = old
-        .pointer("/metadata/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let name = name(old);
     match wanted {
         "" if unconditional => Ok(()),
         "" => Err(Status::invalid(
@@ -186,21 +185,11 @@ pub fn check_revision(
 
 /// Whether an update names the stored object and not one that had its name before.
 pub fn check_uid(object: &Value, old: &Value, resource: &GroupResource) -> Result<(), Status> {
-    let uid = |object: &Value| {
-        object
-            .pointer("/metadata/uid")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let (wanted, stored) = (uid(object), uid(old));
+    let (wanted, stored) = (text(object, "/metadata/uid"), text(old, "/metadata/uid"));
     if wanted.is_empty() || wanted == stored {
         return Ok(());
     }
-    let name = old
-        .pointer("/metadata/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let name = name(old);
     let namespace = old
         .pointer("/metadata/namespace")
         .and_then(Value::as_str)
@@ -219,12 +208,19 @@ pub fn check_uid(object: &Value, old: &Value, resource: &GroupResource) -> Resul
     ))
 }
 
+/// The name of an object, empty when it has none.
+pub fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
 /// The revision an object says it has, empty when it says none.
 pub fn revision(object: &Value) -> &str {
-    object
-        .pointer("/metadata/resourceVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    text(object, "/metadata/resourceVersion")
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    let value = object.pointer(pointer).and_then(Value::as_str);
+    value.unwrap_or_default()
 }
 
 /// Whether an object may be created as it is: it must not claim a revision.
@@ -238,15 +234,14 @@ pub fn check_new(object: &Value) -> Result<(), Status> {
 
 /// Whether the object bears the name its URL says.
 pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
-    let own = object
-        .pointer("/metadata/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let own = self::name(object);
     if own == name {
         return Ok(());
     }
     Err(Status::bad_request(if own.is_empty() {
-        "name must be provided".to_owned()
+        format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
     } else {
         format!("the name of the object ({own}) does not match the name on the URL ({name})")
     }))

@@ -10,8 +10,6 @@ pub const LABEL_MAX: usize = 63;
 pub const SUBDOMAIN_MAX: usize = 253;
 /// Longest base of a `generateName` that survives in the generated name.
 pub const GENERATED_BASE_MAX: usize = 58;
-/// Length of the random part behind a `generateName`.
-pub const GENERATED_SUFFIX: usize = 5;
 
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN_PATTERN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";

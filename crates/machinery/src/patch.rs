@@ -23,6 +23,7 @@ pub use json::json_patch;
 pub use strategic::strategic_merge_patch;
 
 use crate::apply::{MAX_DEPTH, within_depth};
+use crate::table::kind_of;
 
 /// A JSON patch may hold this many operations.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -44,10 +45,7 @@ pub enum Error {
     #[error("Invalid JSON Patch")]
     Null,
     /// Too many operations in a JSON patch.
-    #[error(
-        "Request entity too large: The allowed maximum operations in a JSON patch is \
-         {MAX_OPERATIONS}, got {0}"
-    )]
+    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooManyOperations(usize),
     /// An operation of a JSON patch could not be carried out. The reference server does not say
     /// which one.
@@ -84,6 +82,9 @@ pub enum Error {
     /// A list of maps is to be merged, but nothing says by which field.
     #[error("cannot merge lists without merge key for {0}")]
     NoMergeKey(String),
+    /// Something is to be merged below a field that may hold anything.
+    #[error("unable to find api field in struct RawExtension for the json field {0:?}")]
+    Opaque(String),
     /// The order list lacks items of the patch, or has them in another order.
     #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
     Order {
@@ -147,16 +148,5 @@ fn bounded(object: &Value, patch: &Value) -> Result<(), Error> {
         Ok(())
     } else {
         Err(Error::TooDeep)
-    }
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
     }
 }

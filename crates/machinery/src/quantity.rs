@@ -74,6 +74,12 @@ impl Quantity {
         self.nanos
     }
 
+    /// Another amount in the same family of units.
+    #[must_use]
+    pub fn with_nanos(self, nanos: i128) -> Self {
+        Self { nanos, ..self }
+    }
+
     /// The amount in thousandths, rounded up.
     pub fn milli(&self) -> i128 {
         ceil(self.nanos, NANO / 1000)

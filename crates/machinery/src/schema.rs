@@ -39,9 +39,9 @@ mod read;
 mod rules;
 mod structural;
 mod validate;
+mod walk;
 
 pub use pattern::Pattern;
-pub use prune::unknown_fields;
 pub use read::{Duplicate, MAX_DEPTH, ReadError, read_strict, settle_numbers};
 
 use crate::status::FieldError;
@@ -151,6 +151,40 @@ pub struct Verdict {
     pub errors: Vec<FieldError>,
     /// Broken rules that were let through because nothing changed there.
     pub warnings: Vec<String>,
+    /// How many errors there were before rules were asked, if they were.
+    before_rules: Option<usize>,
+}
+
+impl Verdict {
+    /// What was found without a schema.
+    pub fn of(errors: Vec<FieldError>) -> Self {
+        Self {
+            errors,
+            ..Self::default()
+        }
+    }
+
+    /// The same, with what the writer is told beside.
+    #[must_use]
+    pub fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// Puts errors from elsewhere in front; rules are not asked about an object that has some.
+    pub fn put_first(&mut self, errors: Vec<FieldError>) {
+        if let Some(before) = self.before_rules
+            && errors.iter().any(|error| error.kind().blocks_rules())
+        {
+            self.errors.truncate(before);
+            self.errors.push(rules_not_asked());
+        }
+        self.errors.splice(0..0, errors);
+    }
+}
+
+fn rules_not_asked() -> FieldError {
+    let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+    FieldError::invalid("<nil>", Value::Null, why)
 }
 
 impl Schema {
@@ -165,14 +199,16 @@ impl Schema {
         }
     }
 
-    /// Removes fields the schema does not know; returns their paths, sorted.
+    /// Removes fields the schema does not know, and nulls that may neither stay nor be defaulted;
+    /// returns the paths of the former, sorted.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
-        prune::prune(self, object)
+        let unknown = prune::prune(self, object);
+        default::drop_nulls(Some(self), object);
+        unknown
     }
 
-    /// Fills in defaults, and drops nulls that may neither stay nor be defaulted.
+    /// Fills in defaults.
     pub fn default(&self, object: &mut Value) {
-        default::drop_nulls(Some(self), object);
         default::fill(self, object);
     }
 
@@ -209,18 +245,6 @@ impl Schema {
         self.with_rules(object, Some(old), errors)
     }
 
-    /// Whether a field path, as `.spec.replicas`, names something the schema knows, and its type.
-    pub fn knows(&self, path: &str) -> bool {
-        let mut node = self;
-        for name in path.trim_start_matches('.').split('.') {
-            match node.child(name) {
-                Some(child) => node = child,
-                None => return false,
-            }
-        }
-        true
-    }
-
     fn new_list_errors(&self, object: &Value, old: &Value) -> Vec<FieldError> {
         if lists::errors(self, old).is_empty() {
             lists::errors(self, object)
@@ -230,10 +254,7 @@ impl Schema {
     }
 
     fn with_rules(&self, object: &Value, old: Option<&Value>, errors: Vec<FieldError>) -> Verdict {
-        let mut verdict = Verdict {
-            errors,
-            warnings: Vec::new(),
-        };
+        let mut verdict = Verdict::of(errors);
         if !self.has_rules() {
             return verdict;
         }
@@ -242,13 +263,10 @@ impl Schema {
             .iter()
             .any(|error| error.kind().blocks_rules())
         {
-            verdict.errors.push(FieldError::invalid(
-                "<nil>",
-                Value::Null,
-                "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
-            ));
+            verdict.errors.push(rules_not_asked());
             return verdict;
         }
+        verdict.before_rules = Some(verdict.errors.len());
         #[cfg(feature = "cel")]
         rules::judge(self, object, old, &mut verdict);
         #[cfg(not(feature = "cel"))]

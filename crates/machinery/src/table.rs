@@ -24,7 +24,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-pub use normal::{Normal, NormalError, is_zero, normal, zero};
+pub use normal::{Normal, NormalError, is_zero, normal, wrapped, zero};
+pub(crate) use normal::{base64, kind_of};
 pub use shape::{Field, ListKind, Omit, Patch, Scalar, Shape, Shapes};
 
 /// A served kind: what one REST path is called and can do.

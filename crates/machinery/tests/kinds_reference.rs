@@ -135,11 +135,7 @@ fn verbs_allow_what_the_reference_server_allows() {
         let kind = kinds::of(group, name);
         assert_eq!(kind.allows_create_on_update(), *creates, "{name}");
         assert_eq!(kind.allows_unconditional_update(), *unconditional, "{name}");
-        let selectable: Vec<&str> = kind
-            .selectable_fields()
-            .iter()
-            .map(|(field, _)| *field)
-            .collect();
+        let selectable: Vec<&str> = kind.selectable_fields().map(|field| field.name).collect();
         let missing: Vec<_> = fields
             .iter()
             .filter(|field| !selectable.contains(field))

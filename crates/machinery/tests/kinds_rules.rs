@@ -1,6 +1,6 @@
 //! Rules of kinds that no single answer of a server shows.
 
-use edgegrid_machinery::kinds::{self, NewStatus};
+use edgegrid_machinery::kinds;
 use edgegrid_machinery::metadata::Generation;
 use edgegrid_machinery::names::NameRule;
 use edgegrid_machinery::table::{normal, table};
@@ -38,37 +38,43 @@ fn only_pods_that_may_be_running_get_grace() {
 }
 
 #[test]
-fn what_a_selector_asks_for_is_never_absent() {
-    let pods = kinds::of("", "Pod");
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": "a", "namespace": "b" },
-        "spec": { "nodeName": "n" },
-        "status": { "podIPs": [{ "ip": "10.0.0.1" }] },
-    });
-    for (field, expected) in [
-        ("metadata.name", Some("a")),
-        ("metadata.namespace", Some("b")),
-        ("spec.nodeName", Some("n")),
-        ("spec.hostNetwork", Some("false")),
-        ("status.podIP", Some("10.0.0.1")),
-        ("status.phase", Some("")),
-        ("spec.foo", None),
+fn a_selectable_field_counts_as_the_zero_of_its_type_when_it_is_absent() {
+    for (group, kind, name, paths, default) in [
+        ("", "Pod", "spec.nodeName", &["spec.nodeName"][..], ""),
+        (
+            "",
+            "Pod",
+            "spec.hostNetwork",
+            &["spec.hostNetwork"],
+            "false",
+        ),
+        ("", "Pod", "status.podIP", &["status.podIPs.0.ip"], ""),
+        (
+            "",
+            "Node",
+            "spec.unschedulable",
+            &["spec.unschedulable"],
+            "false",
+        ),
+        (
+            "batch",
+            "Job",
+            "status.successful",
+            &["status.succeeded"],
+            "0",
+        ),
+        (
+            "",
+            "Event",
+            "source",
+            &["source.component", "reportingComponent"],
+            "",
+        ),
     ] {
-        assert_eq!(pods.field(&pod, field).as_deref(), expected, "{field}");
+        let mut fields = kinds::of(group, kind).selectable_fields();
+        let field = fields.find(|field| field.name == name).unwrap();
+        assert_eq!((field.paths, field.default), (paths, default), "{name}");
     }
-    let job = json!({ "apiVersion": "batch/v1", "kind": "Job" });
-    assert_eq!(
-        kinds::of("batch", "Job")
-            .field(&job, "status.successful")
-            .as_deref(),
-        Some("0")
-    );
-    let event = json!({ "apiVersion": "v1", "kind": "Event", "reportingComponent": "a.b/c" });
-    assert_eq!(
-        kinds::of("", "Event").field(&event, "source").as_deref(),
-        Some("a.b/c")
-    );
 }
 
 #[test]
@@ -76,9 +82,12 @@ fn every_selectable_field_exists_in_its_type() {
     for resource in table().resources() {
         let kind = kinds::of(&resource.group, &resource.kind);
         let shape = table().shape(&resource.group, &resource.version, &resource.kind);
-        for (field, pointer) in kind.selectable_fields() {
+        for (field, path) in kind
+            .selectable_fields()
+            .flat_map(|field| field.paths.iter().map(move |path| (field.name, path)))
+        {
             let mut shape = shape;
-            for key in pointer.split('/').skip(1) {
+            for key in path.split('.') {
                 shape = shape.and_then(|shape| match shape.list() {
                     Some(_) => Some(shape.items()),
                     None => shape.child(key),
@@ -91,6 +100,110 @@ fn every_selectable_field_exists_in_its_type() {
             );
         }
     }
+}
+
+/// The causes of a new object's refusal, defaulted and prepared like a server does.
+fn refusals(group: &str, kind: &str, mut object: Value) -> Vec<String> {
+    let kind = kinds::of(group, kind);
+    kind.default(&mut object);
+    kind.prepare_create(&mut object);
+    let errors = kind.validate_create(&object);
+    let mut causes: Vec<String> = errors
+        .iter()
+        .map(|error| format!("{}:{}", error.field(), error.kind().reason()))
+        .collect();
+    causes.sort();
+    causes
+}
+
+fn pod(spec: &Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a", "namespace": "b" },
+        "spec": { "containers": [{ "name": "main", "image": "app:1" }] },
+    });
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        pod["spec"][field] = value.clone();
+    }
+    pod
+}
+
+#[test]
+fn containers_fit_the_pod_they_are_in() {
+    for (spec, expected) in [
+        (
+            json!({ "initContainers": [{ "name": "i", "image": "i", "readinessProbe": { "exec": {} } }] }),
+            vec!["spec.initContainers[0].readinessProbe:FieldValueForbidden"],
+        ),
+        (
+            json!({ "resources": { "claims": [{ "name": "gpu" }] } }),
+            vec![
+                "spec.resources.claims:FieldValueForbidden",
+                "spec.resources.claims[0]:FieldValueNotFound",
+            ],
+        ),
+        (
+            json!({ "os": { "name": "linux" }, "securityContext": { "windowsOptions": {} } }),
+            vec!["spec.securityContext.windowsOptions:FieldValueForbidden"],
+        ),
+        (
+            json!({ "volumes": [{ "name": "v", "cephfs": {} }] }),
+            vec!["spec.volumes[0].cephfs.monitors:FieldValueRequired"],
+        ),
+        (
+            json!({ "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "zone",
+                "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 2, "matchLabelKeys": ["a"] }] }),
+            vec![
+                "spec.topologySpreadConstraints[0].matchLabelKeys:FieldValueForbidden",
+                "spec.topologySpreadConstraints[0].minDomains:FieldValueInvalid",
+            ],
+        ),
+    ] {
+        assert_eq!(refusals("", "Pod", pod(&spec)), expected, "{spec}");
+    }
+}
+
+#[test]
+fn fields_of_features_that_are_off_are_dropped() {
+    let spec = json!({
+        "schedulingGroup": { "podGroupName": "g" },
+        "containers": [{ "name": "main", "image": "app:1", "lifecycle": { "stopSignal": "SIGTERM" } }],
+    });
+    let mut object = pod(&spec);
+    kinds::of("", "Pod").prepare_create(&mut object);
+    assert_eq!(object["spec"].get("schedulingGroup"), None);
+    assert_eq!(object["spec"]["containers"][0].get("lifecycle"), None);
+}
+
+#[test]
+fn claim_templates_of_a_stateful_set_stand_for_volumes() {
+    let set = |mounted: &str| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "a", "namespace": "b" },
+            "spec": {
+                "selector": { "matchLabels": { "app": "a" } },
+                "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
+                "template": {
+                    "metadata": { "labels": { "app": "a" } },
+                    "spec": {
+                        // Replaced by the claim, so it is not judged.
+                        "volumes": [{ "name": "data", "cephfs": {} }],
+                        "containers": [{ "name": "main", "image": "app:1",
+                            "volumeMounts": [{ "name": mounted, "mountPath": "/data" }] }],
+                    },
+                },
+            },
+        })
+    };
+    let of_volumes = |mounted: &str| -> Vec<String> {
+        let causes = refusals("apps", "StatefulSet", set(mounted)).into_iter();
+        causes
+            .filter(|cause| cause.contains("olume"))
+            .filter(|cause| cause.contains("template."))
+            .collect()
+    };
+    assert_eq!(of_volumes("data"), Vec::<String>::new());
+    let missing = "spec.template.spec.containers[0].volumeMounts[0].name:FieldValueNotFound";
+    assert_eq!(of_volumes("other"), [missing]);
 }
 
 #[test]
@@ -106,8 +219,15 @@ fn kinds_differ_in_names_status_and_generation() {
         kinds::of("rbac.authorization.k8s.io", "Role").name_rule(),
         NameRule::PathSegment
     );
-    assert_eq!(kinds::of("", "Node").new_status(), NewStatus::Kept);
-    assert_eq!(kinds::of("", "Pod").new_status(), NewStatus::Dropped);
+    for (kind, kept) in [
+        ("Node", json!("Running")),
+        ("PersistentVolume", json!(null)),
+    ] {
+        let mut object =
+            json!({ "kind": kind, "apiVersion": "v1", "status": { "phase": "Running" } });
+        kinds::of("", kind).prepare_create(&mut object);
+        assert_eq!(object["status"]["phase"], kept, "{kind}");
+    }
     assert_eq!(
         kinds::of("apps", "Deployment").generation(),
         Generation::SpecAndAnnotations
@@ -146,6 +266,7 @@ fn a_custom_resource_keeps_or_loses_its_status_by_its_subresource() {
     assert!(object.get("status").is_none());
     let mut object = new.clone();
     kinds::custom(false).prepare_create(&mut object);
+    kinds::custom(false).prepare_update(&mut object, &old);
     assert_eq!(object, new);
 }
 

@@ -176,6 +176,12 @@ impl Child {
         applied_by(&self.metadata, manager)
     }
 
+    /// An annotation's value.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        annotations.get(key).map(String::as_str)
+    }
+
     /// A condition of its status.
     pub fn condition(&self, type_: &str) -> Option<Condition> {
         let conditions = self.status.get("conditions")?.as_array()?;
@@ -236,16 +242,31 @@ fn is_apply(entry: &ManagedFieldsEntry, manager: &str) -> bool {
 }
 
 /// Keeps of `managedFields` only the entries of our managers and of SuperEdge's.
+///
+/// While SuperEdge has an entry, those of others are blanked instead of dropped: what is its
+/// passes to us by a patch that names entries by their place.
 pub fn reduce(metadata: &mut ObjectMeta) {
     let Some(entries) = &mut metadata.managed_fields else {
         return;
     };
-    entries.retain(|entry| {
-        entry
-            .manager
-            .as_deref()
-            .is_some_and(|name| manager::OURS.contains(&name) || manager::SUPEREDGE.contains(&name))
-    });
+    let is_of = |entry: &ManagedFieldsEntry, managers: &[&str]| {
+        let name = entry.manager.as_deref();
+        name.is_some_and(|name| managers.contains(&name))
+    };
+    let is_read = |entry: &ManagedFieldsEntry| {
+        is_of(entry, &manager::OURS) || is_of(entry, &manager::SUPEREDGE)
+    };
+    if entries
+        .iter()
+        .any(|entry| is_of(entry, &manager::SUPEREDGE))
+    {
+        let last = entries.iter().rposition(is_read);
+        entries.truncate(last.map_or(0, |last| last + 1));
+        let unread = entries.iter_mut().filter(|entry| !is_read(entry));
+        unread.for_each(|entry| *entry = ManagedFieldsEntry::default());
+    } else {
+        entries.retain(is_read);
+    }
     entries.shrink_to_fit();
     if entries.is_empty() {
         metadata.managed_fields = None;

@@ -115,6 +115,8 @@ pub enum Manager {
     Edgegrid,
     /// Only holds `replicas` while it is handed over to whoever scales from now on.
     Replicas,
+    /// Only holds the mark of a workload whose unit lost its nodes.
+    Grace,
 }
 
 impl Manager {
@@ -123,6 +125,7 @@ impl Manager {
         match self {
             Self::Edgegrid => edgegrid_api::names::manager::EDGEGRID,
             Self::Replicas => edgegrid_api::names::manager::REPLICAS,
+            Self::Grace => edgegrid_api::names::manager::GRACE,
         }
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod admin;
 pub mod backoff;
+pub mod client;
 pub mod executor;
 pub mod fence;
 pub mod lease;

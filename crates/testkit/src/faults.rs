@@ -107,8 +107,8 @@ impl Faults {
         });
     }
 
-    /// Lets every request go wrong from now on, and watches that run end, or with [`Fault::Hang`]
-    /// fall silent for good.
+    /// Lets every request go wrong from now on, and watches that run end. With [`Fault::Hang`] both are
+    /// silent until the link is restored, and fail then.
     pub fn break_off(&self, fault: Fault) {
         self.outage.set(Some(fault));
     }
@@ -148,6 +148,11 @@ impl Faults {
     /// How many have not happened yet.
     pub fn pending(&self) -> usize {
         self.rules().len()
+    }
+
+    /// Forgets those that have not happened yet.
+    pub fn clear(&self) {
+        self.rules().clear();
     }
 
     /// The fault of a request, which is then over.
@@ -195,11 +200,16 @@ impl Service<Request<kube::client::Body>> for Faulty {
             .map_or("", |path| path.as_str());
         self.faults.note(request.method().as_str(), path);
         let once = self.faults.take(request.method().as_str(), path);
-        let fault = self.faults.outage.fault().or(once);
-        let outage = path.contains("watch=").then(|| self.faults.outage.clone());
+        let outage = self.faults.outage.clone();
+        let during = outage.fault();
+        let is_watch = path.contains("watch=");
         let router = self.router.clone();
         async move {
-            match fault {
+            if during == Some(Fault::Hang) {
+                outage.restored().await;
+                return Err("injected fault: the connection was reset".into());
+            }
+            match during.or(once) {
                 Some(Fault::LoseRequest) => Err("injected fault: the request was lost".into()),
                 Some(Fault::Hang) => std::future::pending().await,
                 Some(Fault::HangAnswer) => {
@@ -223,9 +233,12 @@ impl Service<Request<kube::client::Body>> for Faulty {
                 }
                 None => Ok(answer(router, request).await?),
             }
-            .map(|response| match outage {
-                Some(outage) => response.map(|body| outage.over(body)),
-                None => response,
+            .map(|response| {
+                if is_watch {
+                    response.map(|body| outage.over(body))
+                } else {
+                    response
+                }
             })
         }
         .boxed()

@@ -14,10 +14,12 @@
 pub mod builders;
 pub mod cluster;
 mod control_plane;
+pub mod edgegrid;
 pub mod eventually;
 pub mod faults;
 mod kubelet;
 pub mod lab;
+pub mod objects;
 mod pki;
 pub mod process;
 pub mod run;

@@ -252,13 +252,17 @@ impl<'a> Parts<'a> {
     fn write_metadata(&self, out: &mut Vec<u8>) -> usize {
         let bookkeeping = |name: &str| name == "generation";
         out.extend_from_slice(br#","metadata":{"#);
-        let mut comma = self.metadata.write_where(out, b"", |name| !bookkeeping(name));
+        let mut comma = self
+            .metadata
+            .write_where(out, b"", |name| !bookkeeping(name));
         let trigger = self.annotations.get(TRIGGER_TIME);
         let mut stable = out.len();
         if !self.annotations.is_empty() {
             out.extend_from_slice(comma);
             out.extend_from_slice(br#""annotations":{"#);
-            comma = self.annotations.write_where(out, b"", |name| name != TRIGGER_TIME);
+            comma = self
+                .annotations
+                .write_where(out, b"", |name| name != TRIGGER_TIME);
             stable = out.len();
             if let Some(trigger) = trigger {
                 out.extend_from_slice(comma);

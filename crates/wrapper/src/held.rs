@@ -145,7 +145,8 @@ impl Held {
         let services = self.services.iter().filter(|(_, rule)| affected(rule));
         let services = services.map(|(service, _)| Arc::clone(service)).collect();
         let labels = &self.labels;
-        self.peers.retain(|key, peers| labels.get(&**key) == Some(&peers.value));
+        self.peers
+            .retain(|key, peers| labels.get(&**key) == Some(&peers.value));
         services
     }
 
@@ -153,7 +154,8 @@ impl Held {
     pub(crate) fn wanted_peers(&self) -> BTreeMap<Box<str>, String> {
         let value = |key: &str| self.labels.get(key).cloned();
         let keys = self.uses.keys();
-        keys.filter_map(|key| Some((key.clone(), value(key)?))).collect()
+        keys.filter_map(|key| Some((key.clone(), value(key)?)))
+            .collect()
     }
 
     /// Whether the node set of every key in use has been seen.
@@ -181,7 +183,10 @@ impl Held {
         let old = self.peers.insert(key.into(), new);
         let old = old.map(|peers| peers.members).unwrap_or_default();
         let new = self.peers.get(key).map(|peers| peers.members.clone());
-        let moved: Vec<_> = old.symmetric_difference(&new.unwrap_or_default()).copied().collect();
+        let moved: Vec<_> = old
+            .symmetric_difference(&new.unwrap_or_default())
+            .copied()
+            .collect();
         self.services_on(key, &moved)
     }
 
@@ -218,7 +223,8 @@ impl Held {
             used.extend(self.pieces(source).all.values().flat_map(Piece::nodes));
         }
         used.extend(self.peers.values().flat_map(|peers| &peers.members));
-        self.names.sweep(|node| used.contains(&node) || also_used(node));
+        self.names
+            .sweep(|node| used.contains(&node) || also_used(node));
     }
 
     fn is_wanted(&self, key: &str, value: &str) -> bool {

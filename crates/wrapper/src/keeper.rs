@@ -409,7 +409,9 @@ impl Inner {
             .map(|(key, _)| Arc::clone(key))
             .collect();
         for key in gone {
-            touched.services.extend(self.held.set_piece(source, &key, None));
+            touched
+                .services
+                .extend(self.held.set_piece(source, &key, None));
             touched.pieces.insert((source, key));
         }
         for (key, (_, piece)) in pieces {
@@ -417,7 +419,9 @@ impl Inner {
             if same.is_some_and(|same| same.body == piece.body) {
                 continue;
             }
-            touched.services.extend(self.held.set_piece(source, &key, Some(piece)));
+            touched
+                .services
+                .extend(self.held.set_piece(source, &key, Some(piece)));
             touched.pieces.insert((source, key.into()));
         }
         touched
@@ -440,14 +444,26 @@ impl Inner {
         let mut touched = Touched::default();
         let prefix = &kind.resource().key_prefix;
         let stored = reader.store().snapshot().under(prefix);
-        for entry in stored.iter().filter(|entry| !objects.contains_key(entry.key())) {
+        for entry in stored
+            .iter()
+            .filter(|entry| !objects.contains_key(entry.key()))
+        {
             let key = entry.key();
             let name = key.strip_prefix(&**prefix).unwrap_or(key);
-            touched.services.extend(self.set_plain(*kind, key, name, None, reader, writes));
+            touched
+                .services
+                .extend(self.set_plain(*kind, key, name, None, reader, writes));
         }
         for (key, object) in objects {
             let name = object.name.clone();
-            touched.services.extend(self.set_plain(*kind, &key, &name, Some(object), reader, writes));
+            touched.services.extend(self.set_plain(
+                *kind,
+                &key,
+                &name,
+                Some(object),
+                reader,
+                writes,
+            ));
         }
         touched
     }

@@ -109,8 +109,14 @@ mod tests {
             let found = Kind::of(&resource.group, &resource.version, &resource.plural);
             assert_eq!(found, Some(kind));
         }
-        assert_eq!(Kind::Slices.path(), "/apis/discovery.k8s.io/v1/endpointslices");
+        assert_eq!(
+            Kind::Slices.path(),
+            "/apis/discovery.k8s.io/v1/endpointslices"
+        );
         assert_eq!(Kind::Nodes.path(), "/api/v1/nodes");
-        assert_eq!(Kind::of("discovery.k8s.io", "v1beta1", "endpointslices"), None);
+        assert_eq!(
+            Kind::of("discovery.k8s.io", "v1beta1", "endpointslices"),
+            None
+        );
     }
 }

@@ -44,8 +44,8 @@ mod wrapper;
 
 pub use keeper::Clock;
 pub use kinds::Kind;
-pub use upstream::Link;
 pub use serve::identity::{Access, Identity};
 pub use serve::listen::{BindError, Socket};
 pub use serve::tls::{Tls, TlsError};
+pub use upstream::Link;
 pub use wrapper::{Config, Wrapper};

@@ -51,23 +51,70 @@ impl Metrics {
             random: AtomicU64::new(seed),
         };
         metrics.register(&mut registry);
-        Self { registry, ..metrics }
+        Self {
+            registry,
+            ..metrics
+        }
     }
 
     fn register(&self, to: &mut Registry) {
-        to.register("upstream_events", "Events taken over from upstream", self.events.clone());
-        to.register("upstream_failures", "Lists and watches that failed", self.failures.clone());
-        to.register("upstream_bytes", "Bytes of lists and watches", self.uplink_bytes.clone());
-        to.register("requests", "Requests by how they were answered", self.requests.clone());
+        to.register(
+            "upstream_events",
+            "Events taken over from upstream",
+            self.events.clone(),
+        );
+        to.register(
+            "upstream_failures",
+            "Lists and watches that failed",
+            self.failures.clone(),
+        );
+        to.register(
+            "upstream_bytes",
+            "Bytes of lists and watches",
+            self.uplink_bytes.clone(),
+        );
+        to.register(
+            "requests",
+            "Requests by how they were answered",
+            self.requests.clone(),
+        );
         to.register("watches", "Watches that are open", self.watches.clone());
-        to.register("connections", "Connections that are open", self.connections.clone());
-        to.register("snapshot_bytes", "Bytes written to disk", self.snapshot_bytes.clone());
-        to.register("snapshot_failures", "Snapshots that were not written", self.snapshot_failures.clone());
-        to.register("withheld_endpoints", "Endpoints that this node does not see", self.withheld.clone());
-        to.register("malformed_services", "Services with an annotation that is no list of keys", self.malformed.clone());
+        to.register(
+            "connections",
+            "Connections that are open",
+            self.connections.clone(),
+        );
+        to.register(
+            "snapshot_bytes",
+            "Bytes written to disk",
+            self.snapshot_bytes.clone(),
+        );
+        to.register(
+            "snapshot_failures",
+            "Snapshots that were not written",
+            self.snapshot_failures.clone(),
+        );
+        to.register(
+            "withheld_endpoints",
+            "Endpoints that this node does not see",
+            self.withheld.clone(),
+        );
+        to.register(
+            "malformed_services",
+            "Services with an annotation that is no list of keys",
+            self.malformed.clone(),
+        );
         to.register("ready", "Whether the view is complete", self.ready.clone());
-        to.register("age_seconds", "Seconds since upstream was last heard of", self.age.clone());
-        to.register("feed_online", "Whether a kind's watch is up", self.feeds.clone());
+        to.register(
+            "age_seconds",
+            "Seconds since upstream was last heard of",
+            self.age.clone(),
+        );
+        to.register(
+            "feed_online",
+            "Whether a kind's watch is up",
+            self.feeds.clone(),
+        );
     }
 
     /// The text of `/metrics`.
@@ -82,7 +129,9 @@ impl Metrics {
         self.age.set(signed(figures.age));
         self.feeds.clear();
         for (feed, progress) in figures.feeds {
-            self.feeds.get_or_create(&vec![("feed", feed)]).set(i64::from(progress.online));
+            self.feeds
+                .get_or_create(&vec![("feed", feed)])
+                .set(i64::from(progress.online));
         }
         let mut text = String::new();
         if let Err(error) = encode(&mut text, &self.registry) {
@@ -93,7 +142,9 @@ impl Metrics {
 
     /// A number to spread things by; the same sequence for the same seed.
     pub(crate) fn spread(&self) -> u64 {
-        let next = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let next = self
+            .random
+            .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         (next ^ (next >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33
     }
 }

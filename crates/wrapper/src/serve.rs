@@ -93,7 +93,10 @@ impl Server {
             Err(status) => refuse(&status),
         };
         let code = answer.status().as_u16().to_string();
-        self.metrics.requests.get_or_create(&vec![("code", code)]).inc();
+        self.metrics
+            .requests
+            .get_or_create(&vec![("code", code)])
+            .inc();
         answer
     }
 
@@ -106,7 +109,9 @@ impl Server {
             (Some(who), _) => who.clone(),
             (None, Some(tokens)) => {
                 let header = header(&parts.headers, &AUTHORIZATION);
-                let token = header.strip_prefix("Bearer ").ok_or_else(Status::unauthorized)?;
+                let token = header
+                    .strip_prefix("Bearer ")
+                    .ok_or_else(Status::unauthorized)?;
                 let keys = self.keeper.keys().unwrap_or_default();
                 let now = self.keeper.now().as_second();
                 let who = tokens.identify(token, &keys, now).await;
@@ -155,7 +160,10 @@ impl Server {
             Err(status) => return refuse(&status),
         };
         let mut parts = parts.clone();
-        let query = parts.uri.query().map_or_else(String::new, |query| format!("?{query}"));
+        let query = parts
+            .uri
+            .query()
+            .map_or_else(String::new, |query| format!("?{query}"));
         match format!("{rest}{query}").parse() {
             Ok(uri) => parts.uri = uri,
             Err(_) => return refuse(&Status::bad_request("no path of an API server")),
@@ -222,12 +230,17 @@ impl Server {
             "readyz" if self.keeper.is_open() => text(StatusCode::OK, "ok".to_owned()),
             "readyz" => {
                 let missing = self.keeper.missing().join(", ");
-                text(StatusCode::SERVICE_UNAVAILABLE, format!("not seen yet: {missing}\n"))
+                text(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    format!("not seen yet: {missing}\n"),
+                )
             }
             "metrics" => {
                 let mut answer = text(StatusCode::OK, self.metrics.text(&self.keeper));
                 let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-                answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                answer
+                    .headers_mut()
+                    .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
                 answer
             }
             "debug/view" => {
@@ -259,7 +272,9 @@ impl Server {
         let selector = form_urlencoded::parse(query.as_bytes())
             .find(|(name, _)| name == "fieldSelector")
             .and_then(|(_, selector)| FieldSelector::parse(&selector).ok());
-        let exact = selector.as_ref().and_then(|selector| selector.exact("metadata.name"));
+        let exact = selector
+            .as_ref()
+            .and_then(|selector| selector.exact("metadata.name"));
         parts.method == Method::GET && exact == Some(own)
     }
 
@@ -267,7 +282,9 @@ impl Server {
         let missing = self.keeper.missing().join(", ");
         let why = format!("the view of this node is not complete yet: {missing}");
         let mut answer = refuse(&Status::unavailable(why));
-        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(COME_BACK));
+        answer
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(COME_BACK));
         answer
     }
 }
@@ -284,7 +301,10 @@ fn elsewhere(kind: Kind, target: &Target, method: &Method) -> Status {
     let resource = kind.resource();
     let group = GroupResource::new(&*resource.group, &*resource.plural);
     let name = target.name.as_deref().unwrap_or_default();
-    let why = format!("{method} of {} is not served here, use the API server", group.resource);
+    let why = format!(
+        "{method} of {} is not served here, use the API server",
+        group.resource
+    );
     Status::forbidden(&group, name, why)
 }
 
@@ -316,5 +336,8 @@ fn json(text: String) -> Answer {
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }

@@ -18,8 +18,8 @@ mod stream;
 
 use crate::feed::{Feed, Selection};
 use crate::keeper::Keeper;
-use std::collections::{BTreeMap, BTreeSet};
 use edgegrid_runtime::shutdown::Shutdown;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
@@ -137,7 +137,10 @@ impl Pause {
 
     /// Between half the wait and all of it; the next one is twice as long.
     async fn wait(&mut self) {
-        self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        self.random = self
+            .random
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(1);
         let share = u32::try_from((self.random >> 33) % 512).unwrap_or(0);
         let wait = self.wait / 2 + self.wait / 2 * share / 512;
         self.wait = (self.wait * 2).min(LONGEST_WAIT);

@@ -9,11 +9,11 @@ use crate::serve::{Caller, Server, boxed};
 use crate::snapshot::{Reserve, Writer};
 use crate::upstream::{Link, Upstream, chain};
 use edgegrid_listwatch::Store;
+use edgegrid_runtime::shutdown::Shutdown;
 use edgegrid_store::Limits;
 use futures::FutureExt;
 use std::io;
 use std::path::PathBuf;
-use edgegrid_runtime::shutdown::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -84,7 +84,11 @@ impl Wrapper {
     pub fn new(config: &Config, link: Link, clock: Clock) -> Self {
         let seed = clock().as_microsecond().max(0).unsigned_abs();
         let (reserve, start) = Reserve::open(config.state.as_deref(), seed);
-        let store = Store::builder().after(start).limits(config.history).journal(reserve).build();
+        let store = Store::builder()
+            .after(start)
+            .limits(config.history)
+            .journal(reserve)
+            .build();
         let keeper = Arc::new(Keeper::new(&config.node, store, seed, clock));
         let metrics = Arc::new(Metrics::new(seed));
         let upstream = Upstream {
@@ -93,7 +97,9 @@ impl Wrapper {
             stream_lists: config.stream_lists,
             metrics: Arc::clone(&metrics),
         };
-        let tokens = config.tokens.then(|| Arc::new(Tokens::new(link.own.clone())));
+        let tokens = config
+            .tokens
+            .then(|| Arc::new(Tokens::new(link.own.clone())));
         let server = Server {
             access: Arc::new(config.access.clone()),
             tokens,
@@ -103,7 +109,10 @@ impl Wrapper {
             watches: Arc::new(Semaphore::new(config.watches)),
             debug: config.debug,
         };
-        let snapshot = config.state.clone().map(|folder| (folder, config.snapshot_bytes_per_hour));
+        let snapshot = config
+            .state
+            .clone()
+            .map(|folder| (folder, config.snapshot_bytes_per_hour));
         Self {
             server,
             upstream,
@@ -117,17 +126,18 @@ impl Wrapper {
         let server = self.server.clone();
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             let server = server.clone();
-            async move { Ok::<_, std::convert::Infallible>(server.answer(request.map(boxed), &Caller::Local).await) }.boxed()
+            async move {
+                Ok::<_, std::convert::Infallible>(
+                    server.answer(request.map(boxed), &Caller::Local).await,
+                )
+            }
+            .boxed()
         });
         kube::Client::new(service, "default")
     }
 
     /// Reads from upstream and answers on some sockets until told to stop.
-    pub async fn run(
-        self,
-        sockets: Vec<Socket>,
-        stop: Shutdown,
-    ) -> io::Result<()> {
+    pub async fn run(self, sockets: Vec<Socket>, stop: Shutdown) -> io::Result<()> {
         self.restore();
         let mut tasks = JoinSet::new();
         tasks.spawn(self.upstream.clone().run(stop.clone()));
@@ -141,7 +151,11 @@ impl Wrapper {
             tasks.spawn(writer.run(stop.clone()));
         }
         if let Some(tokens) = self.server.tokens.clone() {
-            tasks.spawn(keep_keys(Arc::clone(&self.upstream.keeper), tokens, stop.clone()));
+            tasks.spawn(keep_keys(
+                Arc::clone(&self.upstream.keeper),
+                tokens,
+                stop.clone(),
+            ));
         }
         let mut answering = JoinSet::new();
         for socket in sockets {

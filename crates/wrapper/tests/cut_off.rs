@@ -5,8 +5,8 @@
 mod common;
 
 use common::cloud::{Cloud, node, service, slice};
-use common::rule::expected_slices;
 use common::mirror::{Mirror, Style};
+use common::rule::expected_slices;
 use common::{Running, eventually};
 use edgegrid_wrapper::Kind;
 use http::Request;
@@ -18,11 +18,17 @@ fn site(cloud: Cloud) -> Cloud {
     for (name, unit) in [("a-0", "a"), ("a-1", "a"), ("b-0", "b")] {
         cloud.put(Kind::Nodes, &node(name, &[("unit", unit)]));
     }
-    cloud.put(Kind::Namespaces, &json!({ "metadata": { "name": "default" } }));
+    cloud.put(
+        Kind::Namespaces,
+        &json!({ "metadata": { "name": "default" } }),
+    );
     cloud.put(Kind::Services, &service("web", Some("[\"unit\"]")));
     cloud.put(Kind::Services, &service("plain", None));
     cloud.put(Kind::Slices, &slice("web-x", "web", &["a-0", "a-1", "b-0"]));
-    cloud.put(Kind::Slices, &slice("plain-x", "plain", &["a-0", "b-0", ""]));
+    cloud.put(
+        Kind::Slices,
+        &slice("plain-x", "plain", &["a-0", "b-0", ""]),
+    );
     cloud
 }
 
@@ -32,13 +38,19 @@ async fn shows_the_rule(running: &Running, cloud: &Cloud, when: &str) {
     eventually(when, async || {
         mirror.disconnect(None);
         mirror.pump(&mut |_| {}).await;
-        if mirror.objects == wanted { Ok(()) } else { Err(format!("{:#?}", mirror.objects)) }
+        if mirror.objects == wanted {
+            Ok(())
+        } else {
+            Err(format!("{:#?}", mirror.objects))
+        }
     })
     .await;
 }
 
 async fn age(running: &Running) -> Option<u64> {
-    let request = Request::get(Kind::Services.path()).body(Body::empty()).unwrap();
+    let request = Request::get(Kind::Services.path())
+        .body(Body::empty())
+        .unwrap();
     let response = running.client().send(request).await.unwrap();
     let age = response.headers().get("x-edgegrid-view-age-seconds")?;
     age.to_str().unwrap().parse().ok()
@@ -46,7 +58,11 @@ async fn age(running: &Running) -> Option<u64> {
 
 async fn on_disk(folder: &Path) {
     eventually("a snapshot is written", async || {
-        if folder.join("view.snapshot").exists() { Ok(()) } else { Err("no file".to_owned()) }
+        if folder.join("view.snapshot").exists() {
+            Ok(())
+        } else {
+            Err("no file".to_owned())
+        }
     })
     .await;
 }
@@ -73,7 +89,11 @@ async fn a_restart_while_cut_off_serves_the_last_state_and_says_how_old_it_is() 
     shows_the_rule(&running, &cloud, "online again, it shows the rule").await;
     eventually("the difference came as events", async || {
         mirror.pump(&mut |_| {}).await;
-        if mirror.objects.len() == 1 { Ok(()) } else { Err(format!("{:#?}", mirror.objects)) }
+        if mirror.objects.len() == 1 {
+            Ok(())
+        } else {
+            Err(format!("{:#?}", mirror.objects))
+        }
     })
     .await;
     assert_eq!(mirror.relists, 1);
@@ -83,7 +103,13 @@ async fn a_restart_while_cut_off_serves_the_last_state_and_says_how_old_it_is() 
     })
     .await;
     // It had gone on from where it was: no list was asked for twice.
-    let lists = cloud.requests.lock().unwrap().iter().filter(|uri| !uri.contains("watch=true")).count();
+    let lists = cloud
+        .requests
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|uri| !uri.contains("watch=true"))
+        .count();
     assert!(lists <= 7, "{lists} lists");
     running.stop().await;
 }
@@ -97,20 +123,33 @@ async fn a_damaged_or_foreign_snapshot_is_set_aside_and_nothing_of_it_is_served(
     let file = disk.path().join("view.snapshot");
     let whole = std::fs::read(&file).unwrap();
     cloud.cut(true);
-    for (at, change) in [(0, 1), (whole.len() / 2, 1), (whole.len() - 1, 1), (30, 0x80)] {
+    for (at, change) in [
+        (0, 1),
+        (whole.len() / 2, 1),
+        (whole.len() - 1, 1),
+        (30, 0x80),
+    ] {
         let mut damaged = whole.clone();
         damaged[at] ^= change;
         std::fs::write(&file, &damaged).unwrap();
         let running = Running::start("a-0", cloud.client(), Some(disk.path()));
-        let request = Request::get(Kind::Slices.path()).body(Body::empty()).unwrap();
+        let request = Request::get(Kind::Slices.path())
+            .body(Body::empty())
+            .unwrap();
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        assert_eq!(running.client().send(request).await.unwrap().status(), 503, "byte {at}");
+        assert_eq!(
+            running.client().send(request).await.unwrap().status(),
+            503,
+            "byte {at}"
+        );
         assert!(disk.path().join("view.snapshot.damaged").exists());
         running.crash().await;
     }
     std::fs::write(&file, &whole).unwrap();
     let other = Running::start("b-0", cloud.client(), Some(disk.path()));
-    let request = Request::get(Kind::Slices.path()).body(Body::empty()).unwrap();
+    let request = Request::get(Kind::Slices.path())
+        .body(Body::empty())
+        .unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(other.client().send(request).await.unwrap().status(), 503);
 }
@@ -126,7 +165,10 @@ async fn behind_a_lite_apiserver_it_is_the_same_online_cut_off_and_restarted() {
     tokio::time::sleep(std::time::Duration::from_secs(600)).await;
     shows_the_rule(&running, &cloud, "cut off for ten minutes").await;
     let asked = cloud.requests.lock().unwrap().len();
-    assert!(asked < 2000, "{asked} requests in ten minutes of being cut off");
+    assert!(
+        asked < 2000,
+        "{asked} requests in ten minutes of being cut off"
+    );
     running.crash().await;
     for keep in [true, false] {
         if !keep {
@@ -156,6 +198,12 @@ async fn an_empty_answer_is_not_believed_at_once() {
     cloud.cut(false);
     shows_the_rule(&running, &cloud, "all slices are really gone").await;
     let asked = cloud.requests.lock().unwrap().clone();
-    let lists = asked.iter().filter(|uri| uri.starts_with(&*Kind::Slices.path()) && !uri.contains("watch"));
-    assert_eq!(lists.count(), 2, "asked again before it was believed: {asked:?}");
+    let lists = asked
+        .iter()
+        .filter(|uri| uri.starts_with(&*Kind::Slices.path()) && !uri.contains("watch"));
+    assert_eq!(
+        lists.count(),
+        2,
+        "asked again before it was believed: {asked:?}"
+    );
 }

@@ -20,21 +20,34 @@ const STRICT: &str = "[\"unit\"]";
 fn two_units() -> Cloud {
     let cloud = Cloud::default();
     for (name, unit) in [("a-0", "a"), ("a-1", "a"), ("b-0", "b")] {
-        cloud.put(Kind::Nodes, &node(name, &[("unit", unit), ("kubernetes.io/hostname", name)]));
+        cloud.put(
+            Kind::Nodes,
+            &node(name, &[("unit", unit), ("kubernetes.io/hostname", name)]),
+        );
     }
-    cloud.put(Kind::Namespaces, &json!({ "metadata": { "name": "default" } }));
+    cloud.put(
+        Kind::Namespaces,
+        &json!({ "metadata": { "name": "default" } }),
+    );
     cloud.put(Kind::Services, &service("web", Some(STRICT)));
     cloud.put(Kind::Slices, &slice("web-x", "web", &["a-0", "a-1", "b-0"]));
     cloud
 }
 
-async fn ask(client: &kube::Client, request: http::request::Builder, body: &str) -> (StatusCode, Value) {
+async fn ask(
+    client: &kube::Client,
+    request: http::request::Builder,
+    body: &str,
+) -> (StatusCode, Value) {
     let request = request.body(Body::from(body.as_bytes().to_vec())).unwrap();
     let response = client.send(request).await.unwrap();
     let code = response.status();
     let bytes = response.into_body().collect_bytes().await.unwrap();
     let value = serde_json::from_slice(&bytes);
-    (code, value.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into()))
+    (
+        code,
+        value.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into()),
+    )
 }
 
 async fn get(client: &kube::Client, path: &str) -> (StatusCode, Value) {
@@ -66,9 +79,11 @@ fn walk(value: &Value, found: &mut Vec<String>) {
 
 async fn ready(running: &Running) -> kube::Client {
     let client = running.client();
-    eventually("the view is complete", async || match get(&client, "/readyz").await {
-        (StatusCode::OK, _) => Ok(()),
-        (_, why) => Err(why.to_string()),
+    eventually("the view is complete", async || {
+        match get(&client, "/readyz").await {
+            (StatusCode::OK, _) => Ok(()),
+            (_, why) => Err(why.to_string()),
+        }
     })
     .await;
     client
@@ -77,7 +92,11 @@ async fn ready(running: &Running) -> kube::Client {
 async fn sees(client: &kube::Client, path: &str, wanted: &[&str]) {
     eventually("the view is as it should be", async || {
         let (_, answer) = get(client, path).await;
-        if nodes(&answer) == wanted { Ok(()) } else { Err(format!("{answer:#}")) }
+        if nodes(&answer) == wanted {
+            Ok(())
+        } else {
+            Err(format!("{answer:#}"))
+        }
     })
     .await;
 }
@@ -108,7 +127,11 @@ async fn c1_a_watch_goes_on_exactly_where_the_list_ended() {
 async fn c2_c3_a_thousand_watches_and_one_that_never_reads_leave_nothing_behind() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
-    let watch = || Request::get(format!("{SLICES}?watch=true")).body(Body::empty()).unwrap();
+    let watch = || {
+        Request::get(format!("{SLICES}?watch=true"))
+            .body(Body::empty())
+            .unwrap()
+    };
     let mut open = Vec::new();
     for _ in 0..1000 {
         open.push(client.send(watch()).await.unwrap());
@@ -116,11 +139,18 @@ async fn c2_c3_a_thousand_watches_and_one_that_never_reads_leave_nothing_behind(
     let gauge = async || {
         let (_, metrics) = get(&client, "/metrics").await;
         let metrics = metrics.as_str().unwrap().to_owned();
-        metrics.lines().find_map(|line| line.strip_prefix("edgegrid_wrapper_watches ").map(str::to_owned))
+        metrics.lines().find_map(|line| {
+            line.strip_prefix("edgegrid_wrapper_watches ")
+                .map(str::to_owned)
+        })
     };
     assert_eq!(gauge().await.as_deref(), Some("1000"));
     for n in 0..20_000 {
-        let nodes = if n % 2 == 0 { ["a-0", "b-0"] } else { ["a-1", "b-0"] };
+        let nodes = if n % 2 == 0 {
+            ["a-0", "b-0"]
+        } else {
+            ["a-1", "b-0"]
+        };
         cloud.put(Kind::Slices, &slice("web-x", "web", &nodes));
         tokio::task::yield_now().await;
     }
@@ -129,9 +159,15 @@ async fn c2_c3_a_thousand_watches_and_one_that_never_reads_leave_nothing_behind(
     assert_eq!(gauge().await.as_deref(), Some("1"));
     // The one that slept is told to start over, and no event is kept for it.
     let late = open.remove(0).into_body().collect_bytes().await.unwrap();
-    let last = late.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap();
+    let last = late
+        .split(|byte| *byte == b'\n')
+        .rfind(|line| !line.is_empty())
+        .unwrap();
     let last: Value = serde_json::from_slice(last).unwrap();
-    assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!(
+        (&last["type"], &last["object"]["code"]),
+        (&json!("ERROR"), &json!(410))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +185,11 @@ async fn c4_what_was_deleted_while_cut_off_goes_when_the_link_is_back() {
     eventually("the client has heard of it", async || {
         mirror.pump(&mut |_| {}).await;
         let names: Vec<_> = mirror.objects.keys().cloned().collect();
-        if names == ["default/other"] { Ok(()) } else { Err(format!("{names:?}")) }
+        if names == ["default/other"] {
+            Ok(())
+        } else {
+            Err(format!("{names:?}"))
+        }
     })
     .await;
     assert_eq!(mirror.relists, 1, "it was told by events");
@@ -158,15 +198,25 @@ async fn c4_what_was_deleted_while_cut_off_goes_when_the_link_is_back() {
 #[tokio::test(start_paused = true)]
 async fn c7_c8_a_slice_belongs_by_label_and_without_its_service_it_shows_nothing() {
     let cloud = two_units();
-    cloud.put(Kind::Slices, &slice("quite-another-name", "web", &["b-0", "a-1"]));
-    cloud.put(Kind::Slices, &slice("web-of-nobody", "not-there", &["a-0", "b-0"]));
+    cloud.put(
+        Kind::Slices,
+        &slice("quite-another-name", "web", &["b-0", "a-1"]),
+    );
+    cloud.put(
+        Kind::Slices,
+        &slice("web-of-nobody", "not-there", &["a-0", "b-0"]),
+    );
     let mut unlabelled = slice("web-y", "web", &["a-0"]);
     unlabelled["metadata"]["labels"] = json!({});
     cloud.put(Kind::Slices, &unlabelled);
     let (_running, client) = view_of(&cloud).await;
     sees(&client, SLICES, &["a-0", "a-1", "a-1"]).await;
     let (_, list) = get(&client, SLICES).await;
-    assert_eq!(list["items"].as_array().unwrap().len(), 4, "edited, never dropped");
+    assert_eq!(
+        list["items"].as_array().unwrap().len(),
+        4,
+        "edited, never dropped"
+    );
 
     cloud.delete(Kind::Services, Some("default"), "web");
     sees(&client, SLICES, &[]).await;
@@ -174,7 +224,10 @@ async fn c7_c8_a_slice_belongs_by_label_and_without_its_service_it_shows_nothing
     sees(&client, SLICES, &["a-0", "a-1", "a-1"]).await;
     let (_, why) = get(&client, "/debug/view?service=default/not-there").await;
     assert_eq!(why["known"], false);
-    assert_eq!(why["objects"][0]["endpoints"][0]["fate"], "service-not-seen");
+    assert_eq!(
+        why["objects"][0]["endpoints"][0]["fate"],
+        "service-not-seen"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +247,12 @@ async fn c9_keys_are_tried_in_order_and_a_star_is_the_last_resort() {
     cloud.put(Kind::Slices, &slice("web-x", "web", &["a-0"]));
     sees(&client, SLICES, &[]).await;
     let (_, metrics) = get(&client, "/metrics").await;
-    assert!(metrics.as_str().unwrap().contains("edgegrid_wrapper_malformed_services 1"));
+    assert!(
+        metrics
+            .as_str()
+            .unwrap()
+            .contains("edgegrid_wrapper_malformed_services 1")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,26 +271,45 @@ async fn c10_c23_nodes_of_other_sites_are_never_asked_for() {
     let after = get(&client, "/metrics").await.1;
     let events = |text: &Value| {
         let text = text.as_str().unwrap().to_owned();
-        let line = text.lines().find_map(|line| line.strip_prefix("edgegrid_wrapper_upstream_events_total ").map(str::to_owned));
+        let line = text.lines().find_map(|line| {
+            line.strip_prefix("edgegrid_wrapper_upstream_events_total ")
+                .map(str::to_owned)
+        });
         line.unwrap().parse::<u64>().unwrap()
     };
-    assert_eq!(events(&after) - events(&before), 1, "one event: it has joined");
+    assert_eq!(
+        events(&after) - events(&before),
+        1,
+        "one event: it has joined"
+    );
     let asked = cloud.requests.lock().unwrap().clone();
-    assert!(asked.iter().filter(|uri| uri.contains("/nodes")).all(|uri| uri.contains("Selector=")), "{asked:?}");
+    assert!(
+        asked
+            .iter()
+            .filter(|uri| uri.contains("/nodes"))
+            .all(|uri| uri.contains("Selector=")),
+        "{asked:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn c11_the_own_node_can_be_listed_watched_and_read() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
-    for path in ["/api/v1/nodes?fieldSelector=metadata.name%3Da-0", "/api/v1/nodes/a-0"] {
+    for path in [
+        "/api/v1/nodes?fieldSelector=metadata.name%3Da-0",
+        "/api/v1/nodes/a-0",
+    ] {
         let (code, answer) = get(&client, path).await;
         assert_eq!(code, StatusCode::OK);
         assert!(answer.to_string().contains("\"a-0\""), "{answer}");
     }
     let path = "/api/v1/nodes?fieldSelector=metadata.name%3Da-0&watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let (_, events) = get(&client, path).await;
-    assert!(events.as_str().unwrap().contains("initial-events-end"), "{events}");
+    assert!(
+        events.as_str().unwrap().contains("initial-events-end"),
+        "{events}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,9 +327,17 @@ async fn c12_every_way_to_read_is_filtered_alike() {
         format!("{SLICES}/"),
     ] {
         let (code, answer) = get(&client, &path).await;
-        assert_eq!((code, nodes(&answer)), (StatusCode::OK, vec!["a-0".to_owned(), "a-1".to_owned()]), "{path}");
+        assert_eq!(
+            (code, nodes(&answer)),
+            (StatusCode::OK, vec!["a-0".to_owned(), "a-1".to_owned()]),
+            "{path}"
+        );
     }
-    let (_, none) = get(&client, &format!("{SLICES}?labelSelector=kubernetes.io/service-name%3Dother")).await;
+    let (_, none) = get(
+        &client,
+        &format!("{SLICES}?labelSelector=kubernetes.io/service-name%3Dother"),
+    )
+    .await;
     assert_eq!(none["items"], json!([]));
     for path in [
         "/apis/discovery.k8s.io/v1beta1/endpointslices",
@@ -262,7 +347,10 @@ async fn c12_every_way_to_read_is_filtered_alike() {
         "/api/v1/namespaces/default/endpoints/web/status",
     ] {
         let (code, answer) = get(&client, path).await;
-        assert!(code.is_client_error() && nodes(&answer).is_empty(), "{path}: {code} {answer}");
+        assert!(
+            code.is_client_error() && nodes(&answer).is_empty(),
+            "{path}: {code} {answer}"
+        );
     }
     let legacy = "/apis/discovery.k8s.io/v1/watch/endpointslices?timeoutSeconds=1";
     assert_eq!(nodes(&get(&client, legacy).await.1), ["a-0", "a-1"]);
@@ -280,19 +368,41 @@ async fn c15_nobody_borrows_the_wrappers_name_for_more_than_events() {
         ("PATCH", "/api/v1/nodes/a-0/status"),
         ("GET", "/api/v1/namespaces/default/events"),
         ("POST", "/api/v1/namespaces/default/serviceaccounts/x/token"),
-        ("PUT", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-x"),
+        (
+            "PUT",
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-x",
+        ),
         ("POST", "/api/v1/namespaces/default/services"),
     ] {
         let (code, status) = ask(&client, Request::builder().method(method).uri(path), "{}").await;
         assert_eq!(code, StatusCode::FORBIDDEN, "{method} {path}");
-        assert!(status["message"].as_str().unwrap().contains("use the API server"), "{status}");
+        assert!(
+            status["message"]
+                .as_str()
+                .unwrap()
+                .contains("use the API server"),
+            "{status}"
+        );
     }
     cloud.requests.lock().unwrap().clear();
     let path = "/apis/events.k8s.io/v1/namespaces/default/events";
-    ask(&client, Request::post(path).header("Impersonate-User", "admin"), "{}").await;
+    ask(
+        &client,
+        Request::post(path).header("Impersonate-User", "admin"),
+        "{}",
+    )
+    .await;
     assert_eq!(*cloud.requests.lock().unwrap(), [path]);
-    ask(&client, Request::get("/api/v1/pods").header("Authorization", "Bearer own"), "").await;
-    assert_eq!(cloud.requests.lock().unwrap().last().unwrap(), "/api/v1/pods");
+    ask(
+        &client,
+        Request::get("/api/v1/pods").header("Authorization", "Bearer own"),
+        "",
+    )
+    .await;
+    assert_eq!(
+        cloud.requests.lock().unwrap().last().unwrap(),
+        "/api/v1/pods"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -336,14 +446,26 @@ async fn c18_endpoints_follow_their_annotations() {
     of_web["subsets"] = json!([{ "addresses": [{ "ip": "10.0.0.1", "nodeName": "a-1" }, { "ip": "10.0.0.2", "nodeName": "b-0" }] }]);
     cloud.put(Kind::Endpoints, &of_web);
     let (_running, client) = view_of(&cloud).await;
-    assert!(!cloud.requests.lock().unwrap().iter().any(|uri| uri.contains("/endpoints?")), "nobody has asked");
+    assert!(
+        !cloud
+            .requests
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|uri| uri.contains("/endpoints?")),
+        "nobody has asked"
+    );
     sees(&client, "/api/v1/endpoints", &["a-1"]).await;
     let local = json!({ "superedge.io/local-endpoint": "169.254.20.11", "superedge.io/local-port": "51003" });
     cloud.put(Kind::Endpoints, &endpoints(local));
     eventually("the node's own proxy stands in", async || {
         let (_, answer) = get(&client, "/api/v1/namespaces/default/endpoints/kubernetes").await;
         let address = &answer["subsets"][0]["addresses"][0]["ip"];
-        if address == "169.254.20.11" { Ok(()) } else { Err(answer.to_string()) }
+        if address == "169.254.20.11" {
+            Ok(())
+        } else {
+            Err(answer.to_string())
+        }
     })
     .await;
 }
@@ -357,33 +479,68 @@ async fn c20_a_units_ingress_sees_that_units_endpoints_in_lists_too() {
     }
     let (_running, client) = view_of(&cloud).await;
     for (unit, wanted) in [("beijing", "a-1"), ("guangzhou", "b-0")] {
-        sees(&client, &format!("/superedge-ingress/{unit}{SLICES}"), &[wanted]).await;
+        sees(
+            &client,
+            &format!("/superedge-ingress/{unit}{SLICES}"),
+            &[wanted],
+        )
+        .await;
     }
     let nobody = format!("/superedge-ingress/nobody{SLICES}");
-    eventually("a unit without nodes is there, and empty", async || match get(&client, &nobody).await {
-        (StatusCode::OK, list) if nodes(&list).is_empty() => Ok(()),
-        (code, list) => Err(format!("{code} {list}")),
-    })
+    eventually(
+        "a unit without nodes is there, and empty",
+        async || match get(&client, &nobody).await {
+            (StatusCode::OK, list) if nodes(&list).is_empty() => Ok(()),
+            (code, list) => Err(format!("{code} {list}")),
+        },
+    )
     .await;
-    for path in ["/superedge-ingress", "/superedge-ingress/", "/superedge-ingress/x", "/superedge-ingress/a%2fb/api/v1/endpoints"] {
-        assert_eq!(get(&client, path).await.0, StatusCode::BAD_REQUEST, "{path}");
+    for path in [
+        "/superedge-ingress",
+        "/superedge-ingress/",
+        "/superedge-ingress/x",
+        "/superedge-ingress/a%2fb/api/v1/endpoints",
+    ] {
+        assert_eq!(
+            get(&client, path).await.0,
+            StatusCode::BAD_REQUEST,
+            "{path}"
+        );
     }
-    cloud.put(Kind::Nodes, &node("a-0", &[("unit", "a"), ("beijing", "nodeunits.superedge.io")]));
-    sees(&client, &format!("/superedge-ingress/beijing{SLICES}"), &["a-0", "a-1"]).await;
+    cloud.put(
+        Kind::Nodes,
+        &node(
+            "a-0",
+            &[("unit", "a"), ("beijing", "nodeunits.superedge.io")],
+        ),
+    );
+    sees(
+        &client,
+        &format!("/superedge-ingress/beijing{SLICES}"),
+        &["a-0", "a-1"],
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_own_node_moves_and_the_old_site_is_dropped_at_once() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
-    for (unit, wanted) in [("b", ["a-0", "b-0"]), ("a", ["a-0", "a-1"]), ("b", ["a-0", "b-0"])] {
+    for (unit, wanted) in [
+        ("b", ["a-0", "b-0"]),
+        ("a", ["a-0", "a-1"]),
+        ("b", ["a-0", "b-0"]),
+    ] {
         cloud.put(Kind::Nodes, &node("a-0", &[("unit", unit)]));
         sees(&client, SLICES, &wanted).await;
     }
     cloud.put(Kind::Nodes, &node("a-0", &[]));
     sees(&client, SLICES, &[]).await;
     let (_, why) = get(&client, "/debug/view?service=web").await;
-    assert_eq!(why["objects"][0]["endpoints"][0]["fate"], "own-node-unlabelled");
+    assert_eq!(
+        why["objects"][0]["endpoints"][0]["fate"],
+        "own-node-unlabelled"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -403,7 +560,11 @@ async fn what_does_not_concern_the_node_does_not_reach_its_clients() {
     eventually("the one change that counts arrives", async || {
         mirror.pump(&mut |_| {}).await;
         let shown = nodes(&mirror.objects["default/web-x"]);
-        if shown == ["a-0"] { Ok(()) } else { Err(format!("{shown:?}")) }
+        if shown == ["a-0"] {
+            Ok(())
+        } else {
+            Err(format!("{shown:?}"))
+        }
     })
     .await;
     assert_eq!(mirror.events, 1);

@@ -11,16 +11,22 @@ mod common;
 
 use common::cloud::{Cloud, node, service, slice};
 use common::mirror::{Mirror, Style, name};
+use common::rule::expected_slices;
 use common::{Running, eventually};
 use edgegrid_wrapper::Kind;
-use common::rule::expected_slices;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tempfile::TempDir;
 
 const OWN: &str = "a-0";
 /// These never move, so that what is foreign stays foreign.
-const FIXED: [(&str, &str); 5] = [("a-0", "a"), ("a-1", "a"), ("b-0", "b"), ("b-1", "b"), ("c-0", "c")];
+const FIXED: [(&str, &str); 5] = [
+    ("a-0", "a"),
+    ("a-1", "a"),
+    ("b-0", "b"),
+    ("b-1", "b"),
+    ("c-0", "c"),
+];
 const MOVERS: [&str; 2] = ["m-0", "m-1"];
 const UNITS: [&str; 3] = ["a", "b", "c"];
 /// Services that are strict from birth to death.
@@ -75,17 +81,34 @@ impl World {
         for name in STRICT {
             cloud.put(Kind::Services, &service(name, Some("[\"unit\"]")));
         }
-        cloud.put(Kind::Namespaces, &json!({ "metadata": { "name": "default" } }));
+        cloud.put(
+            Kind::Namespaces,
+            &json!({ "metadata": { "name": "default" } }),
+        );
         let disk = tempfile::tempdir().unwrap();
         let running = Running::start(OWN, cloud.client(), Some(disk.path()));
         let client = || running.client();
         let path = Kind::Slices.path();
         let slices = (0..8).map(|at| {
-            let style = if at % 2 == 0 { Style::Paged } else { Style::Streamed };
-            Mirror::new(client(), &path, style, if at % 3 == 0 { HEADLESS } else { "" })
+            let style = if at % 2 == 0 {
+                Style::Paged
+            } else {
+                Style::Streamed
+            };
+            Mirror::new(
+                client(),
+                &path,
+                style,
+                if at % 3 == 0 { HEADLESS } else { "" },
+            )
         });
         let slices = slices.collect();
-        let services = vec![Mirror::new(client(), &Kind::Services.path(), Style::Streamed, "")];
+        let services = vec![Mirror::new(
+            client(),
+            &Kind::Services.path(),
+            Style::Streamed,
+            "",
+        )];
         Self {
             random: Random(seed),
             cloud,
@@ -120,7 +143,11 @@ impl World {
     }
 
     fn change_slice(&mut self) {
-        let service = if self.random.below(2) == 0 { self.random.pick(&STRICT) } else { self.random.pick(&OTHERS) };
+        let service = if self.random.below(2) == 0 {
+            self.random.pick(&STRICT)
+        } else {
+            self.random.pick(&OTHERS)
+        };
         let name = format!("{service}-{}", self.random.below(2));
         if self.random.below(6) == 0 {
             return self.cloud.delete(Kind::Slices, Some("default"), &name);
@@ -129,7 +156,9 @@ impl World {
         let nodes: Vec<&str> = (0..count).map(|_| self.any_node()).collect();
         let mut object = slice(&name, service, &nodes);
         for endpoint in object["endpoints"].as_array_mut().unwrap() {
-            let (ready, serving) = self.random.pick(&[(true, true), (false, true), (false, false)]);
+            let (ready, serving) = self
+                .random
+                .pick(&[(true, true), (false, true), (false, false)]);
             endpoint["conditions"] = json!({ "ready": ready, "serving": serving });
         }
         object["metadata"]["generation"] = self.counter.into();
@@ -153,7 +182,9 @@ impl World {
             if self.random.below(2) == 0 {
                 return self.cloud.delete(Kind::Services, Some("default"), name);
             }
-            return self.cloud.put(Kind::Services, &service(name, Some("[\"unit\"]")));
+            return self
+                .cloud
+                .put(Kind::Services, &service(name, Some("[\"unit\"]")));
         }
         let name = self.random.pick(&OTHERS);
         if self.random.below(5) == 0 {
@@ -216,7 +247,10 @@ impl World {
                 for (at, mirror) in mirrors.iter_mut().enumerate() {
                     mirror.pump(&mut never_foreign).await;
                     if mirror.objects != *wanted {
-                        return Err(format!("client {at}: {:#?}\nwanted {wanted:#?}", mirror.objects));
+                        return Err(format!(
+                            "client {at}: {:#?}\nwanted {wanted:#?}",
+                            mirror.objects
+                        ));
                     }
                 }
             }
@@ -235,7 +269,11 @@ fn unit_node(name: &str, unit: Option<&str>) -> Value {
 }
 
 fn all(cloud: &Cloud, kind: Kind) -> BTreeMap<String, Value> {
-    cloud.all(kind).into_iter().map(|object| (name(&object), object)).collect()
+    cloud
+        .all(kind)
+        .into_iter()
+        .map(|object| (name(&object), object))
+        .collect()
 }
 
 /// A strict service never shows a node that was never at home.
@@ -244,15 +282,25 @@ fn never_foreign(object: &Value) {
     if !service.is_some_and(|service| STRICT.contains(&service)) {
         return;
     }
-    let foreign: BTreeSet<&str> = FIXED.iter().filter(|(_, unit)| *unit != "a").map(|(name, _)| *name).collect();
+    let foreign: BTreeSet<&str> = FIXED
+        .iter()
+        .filter(|(_, unit)| *unit != "a")
+        .map(|(name, _)| *name)
+        .collect();
     for endpoint in object["endpoints"].as_array().into_iter().flatten() {
         let node = endpoint["nodeName"].as_str();
-        assert!(!node.is_none_or(|node| foreign.contains(node)), "leaked: {object:#}");
+        assert!(
+            !node.is_none_or(|node| foreign.contains(node)),
+            "leaked: {object:#}"
+        );
     }
 }
 
 fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,18 +53,30 @@ async fn kube_runtimes_watcher_misses_nothing() {
     let current = Arc::new(Mutex::new(running.client()));
     let mut stores = Vec::new();
     let mut tasks = tokio::task::JoinSet::new();
-    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
+    for config in [
+        watcher::Config::default(),
+        watcher::Config::default().streaming_lists(),
+    ] {
         let (store, writer) = reflector::store::<EndpointSlice>();
-        let stream = watcher(Api::all(through(&current)), config).default_backoff().reflect(writer);
+        let stream = watcher(Api::all(through(&current)), config)
+            .default_backoff()
+            .reflect(writer);
         tasks.spawn(stream.for_each(|_| async {}));
         stores.push(store);
     }
     for round in 0..40 {
         for n in 0..30 {
             let nodes: &[&str] = [&["a-0", "b-0"][..], &["a-1"], &["b-0"], &[]][(round + n) % 4];
-            cloud.put(Kind::Slices, &slice(&format!("web-{}", n % 7), "web", nodes));
+            cloud.put(
+                Kind::Slices,
+                &slice(&format!("web-{}", n % 7), "web", nodes),
+            );
             if n % 10 == 3 {
-                cloud.delete(Kind::Slices, Some("default"), &format!("web-{}", (n + 3) % 7));
+                cloud.delete(
+                    Kind::Slices,
+                    Some("default"),
+                    &format!("web-{}", (n + 3) % 7),
+                );
             }
             tokio::task::yield_now().await;
         }
@@ -86,7 +98,11 @@ async fn kube_runtimes_watcher_misses_nothing() {
         for store in &stores {
             eventually("it holds what the rule says", async || {
                 let shown = shown(store);
-                if shown == wanted { Ok(()) } else { Err(format!("round {round}: {shown:#?}")) }
+                if shown == wanted {
+                    Ok(())
+                } else {
+                    Err(format!("round {round}: {shown:#?}"))
+                }
             })
             .await;
         }

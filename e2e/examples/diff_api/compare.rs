@@ -1,5 +1,7 @@
 //! What is different between two answers, in a form that groups alike differences.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::sides::{Answer, Request};
@@ -56,12 +58,29 @@ pub(crate) fn compare(
             detail: detail(&what),
         });
     }
-    let mut path = String::new();
-    let (what, detail) = objects(&upstream.body, &embedded.body, &mut path)?;
+    let (left, right) = (&upstream.body, &embedded.body);
+    // What nobody can see but in the revision comes last.
+    let content = objects(&unrevised(left), &unrevised(right), &mut String::new());
+    let (what, detail) = content.or_else(|| objects(left, right, &mut String::new()))?;
     Some(Difference {
         signature: format!("{plural} {verb}: {what}"),
         detail,
     })
+}
+
+/// An object, or a list of them, without revisions.
+fn unrevised(body: &Value) -> Value {
+    let mut body = body.clone();
+    let strip = |object: &mut Value| {
+        if let Some(revision) = object.pointer_mut("/metadata/resourceVersion") {
+            *revision = Value::Null;
+        }
+    };
+    strip(&mut body);
+    if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(strip);
+    }
+    body
 }
 
 fn statuses(upstream: &Answer, embedded: &Answer, scope: Scope) -> Option<String> {
@@ -101,18 +120,17 @@ fn verdict(answer: &Answer) -> String {
     }
 }
 
-/// Field and reason of each cause; which item of a list it was does not matter to a signature.
+/// Field and reason of each cause, once each; which item of a list it was does not matter to a
+/// signature.
 fn causes(status: &Value) -> Vec<String> {
     let causes = status["details"]["causes"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut causes: Vec<String> = causes
-        .map(|cause| {
-            format!(
-                "{}:{}",
-                without_indexes(&text(&cause["field"])),
-                text(&cause["reason"])
-            )
-        })
+    let unique: BTreeSet<(String, String)> = causes
+        .map(|cause| (text(&cause["field"]), text(&cause["reason"])))
+        .collect();
+    let mut causes: Vec<String> = unique
+        .into_iter()
+        .map(|(field, reason)| format!("{}:{reason}", without_indexes(&field)))
         .collect();
     causes.sort();
     causes
@@ -190,7 +208,12 @@ fn differs(path: &str, left: &Value, right: &Value) -> (String, String) {
         clip(&left.to_string()),
         clip(&right.to_string())
     );
-    (format!("object {path} differs"), detail)
+    let what = match (left.as_str(), right.as_str()) {
+        (Some("<new>"), Some("<same>")) => format!("object {path} new upstream only"),
+        (Some("<same>"), Some("<new>")) => format!("object {path} new embedded only"),
+        _ => format!("object {path} differs"),
+    };
+    (what, detail)
 }
 
 fn brief(answer: &Answer) -> String {

@@ -7,13 +7,16 @@ use serde_json::{Value, json};
 /// Places where a Service holds what the server chose.
 const ALLOCATED: [&str; 2] = ["/spec/clusterIP", "/spec/healthCheckNodePort"];
 
-/// An answer without what may differ. `revisions` remembers the last revision of each uid, so that
-/// "changed" and "unchanged" stay visible.
-pub(crate) fn normal(body: &Value, revisions: &mut BTreeMap<String, String>) -> Value {
+/// What each object was when it was last seen, by uid: its revision, all of it, and all but times.
+pub(crate) type Seen = BTreeMap<String, [Value; 3]>;
+
+/// An answer without what may differ. `seen` remembers objects, so that "changed" and "unchanged"
+/// stay visible.
+pub(crate) fn normal(body: &Value, seen: &mut Seen) -> Value {
     let mut body = body.clone();
     if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
         for item in items {
-            object(item, revisions);
+            object(item, seen);
             // Explained: our items always say their type, so that bytes are kept once.
             if let Some(item) = item.as_object_mut() {
                 item.remove("apiVersion");
@@ -28,44 +31,77 @@ pub(crate) fn normal(body: &Value, revisions: &mut BTreeMap<String, String>) -> 
         }
     } else if body["kind"] == "Status" {
         blank(&mut body, "/details/uid", "<uid>");
+        unnamed(&mut body, "/details/name");
     } else {
-        object(&mut body, revisions);
+        object(&mut body, seen);
     }
     body
 }
 
-fn object(object: &mut Value, revisions: &mut BTreeMap<String, String>) {
-    if let (Some(uid), Some(revision)) = (
-        text(object, "/metadata/uid"),
-        text(object, "/metadata/resourceVersion"),
-    ) {
-        let before = revisions.insert(uid, revision.clone());
-        let relation = if before.is_none_or(|before| before != revision) {
-            "<new>"
-        } else {
-            "<same>"
-        };
-        object["metadata"]["resourceVersion"] = relation.into();
-    }
-    if let (Some(prefix), Some(name)) = (
-        text(object, "/metadata/generateName"),
-        text(object, "/metadata/name"),
-    ) && name
-        .strip_prefix(&prefix)
-        .is_some_and(|suffix| suffix.len() == 5)
+fn object(object: &mut Value, seen: &mut Seen) {
+    let mut before = object.clone();
+    let revision = before
+        .pointer_mut("/metadata/resourceVersion")
+        .map(Value::take)
+        .filter(|revision| revision != "");
+    let uid = text(object, "/metadata/uid");
+    unnamed(object, "/metadata/name");
+    for condition in object
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .filter(|condition| condition["reason"] == "SchedulingGated")
     {
-        let text = object
-            .to_string()
-            .replace(&name, &format!("{prefix}<suffix>"));
-        *object = serde_json::from_str(&text).unwrap_or_default();
+        blank(condition, "/lastTransitionTime", "<time>");
     }
     blank(object, "/metadata/uid", "<uid>");
     for field in ["creationTimestamp", "deletionTimestamp"] {
         blank(object, &format!("/metadata/{field}"), "<time>");
     }
     managers(object);
+    // Kept as a set upstream.
+    if object
+        .pointer("/metadata/labels/kubernetes.io~1metadata.name")
+        .is_some()
+        && let Some(held) = object
+            .pointer_mut("/metadata/finalizers")
+            .and_then(Value::as_array_mut)
+    {
+        held.sort_by_cached_key(Value::to_string);
+    }
     if object["kind"] == "Service" || object.pointer("/spec/clusterIPs").is_some() {
         allocated(object);
+    }
+    if let (Some(uid), Some(revision)) = (uid, revision) {
+        blank(object, "/metadata/resourceVersion", "<rv>");
+        let now = [revision, before, object.clone()];
+        let last = seen.insert(uid, now.clone());
+        let is_same = |[revision, all, rest]: [Value; 3]| {
+            // A write of the same by the same manager is one if it falls into another second.
+            revision == now[0] || (rest == now[2] && all != now[1])
+        };
+        let relation = if last.is_some_and(is_same) {
+            "<same>"
+        } else {
+            "<new>"
+        };
+        object["metadata"]["resourceVersion"] = relation.into();
+    }
+}
+
+/// Forgets the random part of a generated name, wherever it is told.
+fn unnamed(body: &mut Value, pointer: &str) {
+    let Some(name) = text(body, pointer) else {
+        return;
+    };
+    let parts = name.strip_prefix('o').and_then(|rest| rest.split_once('-'));
+    if let Some((key, suffix)) = parts
+        && suffix.len() == 5
+        && key.chars().all(|c| c.is_ascii_digit())
+    {
+        let text = body.to_string().replace(&name, &format!("o{key}-<suffix>"));
+        *body = serde_json::from_str(&text).unwrap_or_default();
     }
 }
 
@@ -154,6 +190,7 @@ pub(crate) fn portable(object: &Value) -> Value {
         "/metadata/uid",
         "/metadata/resourceVersion",
         "/metadata/name",
+        "/metadata/labels/kubernetes.io~1metadata.name",
     ]
     .map(str::to_owned)
     .into();

@@ -284,7 +284,6 @@ impl<'a> Requests<'a> {
             "?fieldSelector=metadata.name%3D{{/metadata/name}}",
             "?labelSelector=life&limit=1",
             "?labelSelector=life&limit=2",
-            "?labelSelector=life&resourceVersion=0",
             "?labelSelector=%3D%3D",
         ]);
         self.request("list", "GET", query, JSON, None)
@@ -318,6 +317,34 @@ impl<'a> Requests<'a> {
             self.request("delete", "DELETE", &format!("{NAME}{query}"), JSON, body),
             Effect::Deletes,
         )
+    }
+
+    /// What lets any object go for good.
+    pub(crate) fn last(&self) -> Vec<(Request, Effect)> {
+        let free = json!({ "metadata": { "finalizers": null } });
+        let delete = format!("{NAME}?gracePeriodSeconds=0");
+        let mut requests = vec![
+            (
+                self.request("merge", "PATCH", NAME, MERGE, Some(free)),
+                Effect::Writes,
+            ),
+            (
+                self.request("delete", "DELETE", &delete, JSON, None),
+                Effect::Deletes,
+            ),
+        ];
+        if self.subject.kind.plural == "namespaces" {
+            let body = json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": { "name": NAME }, "spec": { "finalizers": [] },
+            });
+            let path = format!("{NAME}/finalize");
+            requests.push((
+                self.request("finalize", "PUT", &path, JSON, Some(body)),
+                Effect::Deletes,
+            ));
+        }
+        requests
     }
 
     fn delete_collection(&self, life: &Life) -> (Request, Effect) {

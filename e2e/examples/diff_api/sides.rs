@@ -1,12 +1,12 @@
 //! The two servers, asked the same.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
+
+use crate::normal::Seen;
 
 /// A request in a form that fits both servers: what only a server knows is a placeholder
 /// `{{/pointer}}` into the object it has.
@@ -35,14 +35,14 @@ const DROPPED: u16 = 599;
 pub(crate) struct Side {
     pub(crate) client: Client,
     /// Last revision seen of each uid.
-    pub(crate) revisions: BTreeMap<String, String>,
+    pub(crate) seen: Seen,
 }
 
 impl Side {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            revisions: BTreeMap::new(),
+            seen: Seen::new(),
         }
     }
 

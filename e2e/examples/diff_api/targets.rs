@@ -78,6 +78,11 @@ impl Targets {
         }
     }
 
+    /// Requests in the life of one object: few where most fields can only be set at its beginning.
+    pub(crate) fn span(&self) -> usize {
+        if self.is_fixed { 9 } else { 25 }
+    }
+
     /// One of the fields aimed at least, among a few.
     pub(crate) fn aim(&mut self, choice: Choice, rng: &mut Rng) -> Option<Path> {
         let pool = match choice {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::kinds::Kind;
-use crate::normal::normal;
+use crate::normal::{Seen, normal};
 
 type Events = Arc<Mutex<Vec<Value>>>;
 
@@ -83,13 +83,19 @@ impl Watch {
 
     fn stories(&self) -> BTreeMap<String, Story> {
         let mut stories: BTreeMap<String, Story> = BTreeMap::new();
-        let mut revisions = BTreeMap::new();
+        let mut seen = Seen::new();
         for mut event in self.snapshot() {
             let name = event["object"]["metadata"]["name"]
                 .as_str()
                 .unwrap_or_default();
             let key = name.split('-').next().unwrap_or_default().to_owned();
-            event["object"] = normal(&event["object"], &mut revisions);
+            event["object"] = normal(&event["object"], &mut seen);
+            // Only a time is new.
+            if event["type"] == "MODIFIED"
+                && event["object"]["metadata"]["resourceVersion"] == "<same>"
+            {
+                continue;
+            }
             stories.entry(key).or_default().push(event);
         }
         stories

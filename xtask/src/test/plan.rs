@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(
             names(&planned),
             [
-                "fmt", "edges", "tools", "clippy", "crds", "unit", "doctests"
+                "fmt", "edges", "tools", "clippy", "crds", "rbac", "unit", "doctests"
             ]
         );
         assert!(left_out.is_empty());
@@ -162,7 +162,7 @@ mod tests {
         let (planned, left_out) = without(|need| matches!(need, Need::Programs(_) | Need::Go));
         assert!(!names(&planned).contains(&"e2e") && names(&planned).contains(&"unit"));
         let what: Vec<&str> = left_out.iter().map(|left| left.what.as_str()).collect();
-        assert_eq!(what, ["upstream", "tables", "e2e"]);
+        assert_eq!(what, ["upstream", "tables", "diff-api", "e2e", "bench"]);
         assert!(left_out.iter().all(|left| left.why == "reason"));
     }
 

@@ -3,8 +3,9 @@
 use anyhow::Result;
 use edgegrid_upstream::{Program, all, defaults};
 
+use crate::program::Build;
 use crate::tools::{DENY, NEXTEST, SHEAR, TYPOS, Tool};
-use crate::{crds, edges, tables, upstream};
+use crate::{bench, crds, demo, diff_api, edges, fuzz, rbac, tables, upstream};
 
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -118,7 +119,14 @@ pub(super) const STEPS: &[Step] = &[
         name: "crds",
         when: When::Fast,
         needs: &[],
-        run: Run::Own(|| crds::check(crds::Build::WithTests)),
+        run: Run::Own(|| crds::CRDS.check(Build::WithTests)),
+        environment: &[],
+    },
+    Step {
+        name: "rbac",
+        when: When::Fast,
+        needs: &[],
+        run: Run::Own(|| rbac::RBAC.check(Build::WithTests)),
         environment: &[],
     },
     Step {
@@ -170,6 +178,13 @@ pub(super) const STEPS: &[Step] = &[
         environment: &[],
     },
     Step {
+        name: "diff-api",
+        when: When::Full,
+        needs: &[Need::Programs(diff_api::programs)],
+        run: Run::Own(diff_api::check),
+        environment: &[],
+    },
+    Step {
         name: "e2e",
         when: When::Full,
         needs: &[
@@ -203,6 +218,20 @@ pub(super) const STEPS: &[Step] = &[
             filter: "package(edgegrid-e2e) & (binary(crds) | binary(validation))",
         },
         environment: &[("EDGEGRID_KUBERNETES", "1.33")],
+    },
+    Step {
+        name: "fuzz",
+        when: When::Full,
+        needs: &[],
+        run: Run::Own(fuzz::smoke),
+        environment: &[],
+    },
+    Step {
+        name: "bench",
+        when: When::Full,
+        needs: &[Need::Programs(demo::programs)],
+        run: Run::Own(bench::smoke),
+        environment: &[],
     },
 ];
 

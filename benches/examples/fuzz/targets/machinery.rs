@@ -1,7 +1,7 @@
 //! The pure half: patches, apply, selectors, schemas.
 
 use edgegrid_machinery::apply::{
-    PathSet, TableVersions, Writer, apply, restore_times, track_update,
+    PathSet, PlainVersions, Writer, apply, restore_times, track_update,
 };
 use edgegrid_machinery::patch::{self, json_patch, merge_patch, strategic_merge_patch};
 use edgegrid_machinery::schema::{Schema, read_strict};
@@ -111,13 +111,10 @@ impl Target for Apply {
 
     fn feed(&mut self, (first, update, second, force): &Self::Input) -> bool {
         let text = |field: &str| first[field].as_str().unwrap_or("apps/v1");
-        let group = text("apiVersion")
-            .split_once('/')
-            .map_or("", |(group, _)| group);
-        let versions = TableVersions {
-            group,
-            kind: text("kind"),
-        };
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", "v1"));
+        let shape = table().shape(group, version, text("kind"));
+        let shapes = shape.map(|shape| (text("apiVersion").to_owned(), shape));
+        let versions = PlainVersions(shapes.into_iter().collect());
         let reset = PathSet::of_fields(&["status"]);
         let writer = |manager| Writer {
             versions: &versions,

@@ -7,17 +7,21 @@ pub(crate) mod world;
 use std::time::Duration;
 
 use anyhow::Result;
+use edgegrid_controllers::process::{self, Process};
 use edgegrid_controllers::{Config, Metrics, Setup};
+use edgegrid_runtime::Readiness;
 use edgegrid_runtime::executor::{self, Executor, Limits};
 use edgegrid_runtime::fence::Fence;
-use edgegrid_testkit::Cluster;
+use edgegrid_runtime::shutdown::{self, Trigger};
 use edgegrid_testkit::faults::{Faults, Recorded};
-use tokio::sync::oneshot;
+use edgegrid_testkit::{Cluster, eventually};
 use tokio::task::JoinHandle;
 
 /// Controllers that run until dropped, which stops them as a crash would.
 pub(crate) struct Running {
     task: JoinHandle<()>,
+    /// Never pulled; without it the process would end.
+    _trigger: Trigger,
     /// Faults of the controllers' own link.
     pub(crate) faults: Faults,
     /// What they asked the API server but for watches.
@@ -62,29 +66,34 @@ pub(crate) async fn start_with(cluster: &Cluster, config: Config) -> Result<Runn
         metrics: Metrics::default(),
         clock: cluster.clock(),
     };
-    let (tell, ready) = oneshot::channel();
-    let run = edgegrid_controllers::run(
-        setup,
-        move || {
-            let _ = tell.send(());
-        },
-        std::future::pending(),
-    );
-    #[expect(clippy::disallowed_methods, reason = "joined or aborted by Running")]
-    let task = tokio::spawn(run);
-    ready.await?;
+    let (trigger, shutdown) = shutdown::channel();
+    let readiness = Readiness::default();
+    let process = Process {
+        elector: None,
+        manages_definitions: false,
+        readiness: readiness.clone(),
+        shutdown,
+    };
+    #[expect(clippy::disallowed_methods, reason = "aborted by Running")]
+    let task = tokio::spawn(process::run(setup, process));
+    eventually("the caches have synced", async || {
+        anyhow::ensure!(readiness.is_ready(), "something is missing");
+        Ok(())
+    })
+    .await?;
     Ok(Running {
         task,
+        _trigger: trigger,
         faults,
         requests,
         writes,
     })
 }
 
-/// Lets the controllers work until they have written nothing for half a minute, workloads
+/// Lets the controllers work until they have written nothing for a quarter of a minute, workloads
 /// becoming available and garbage being collected meanwhile.
 pub(crate) async fn settle(cluster: &Cluster, running: &Running) -> Result<()> {
-    let calm = Duration::from_secs(30);
+    let calm = Duration::from_secs(15);
     for _ in 0..40 {
         running.writes.take();
         tokio::time::sleep(calm).await;

@@ -52,7 +52,8 @@ async fn add(snapshot: &mut Snapshot, kind: &str, api: &Api<DynamicObject>) -> R
 }
 
 /// Fields whose values are ids, times or counters.
-const VOLATILE: [&str; 12] = [
+const VOLATILE: [&str; 13] = [
+    "edgegrid.io/applied",
     "uid",
     "resourceVersion",
     "generation",

@@ -43,7 +43,7 @@ pub(crate) async fn roll_out(cluster: &Cluster) -> Result<bool> {
         let api = api(&cluster.client(), *kind);
         for workload in api.list(&ListParams::default()).await? {
             let status = rolled_out(&workload);
-            if workload.data.get("status") != Some(&status) {
+            if !says(&workload.data["status"], &status) {
                 let patch = Patch::Merge(json!({ "status": status }));
                 api.patch_status(&workload.name_any(), &PatchParams::default(), &patch)
                     .await?;
@@ -52,6 +52,23 @@ pub(crate) async fn roll_out(cluster: &Cluster) -> Result<bool> {
         }
     }
     Ok(changed)
+}
+
+/// Whether a status says all of another; the server may have added to it.
+fn says(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, value)| live.get(key).is_some_and(|live| says(live, value))),
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len()
+                && live
+                    .iter()
+                    .zip(wanted)
+                    .all(|(live, wanted)| says(live, wanted))
+        }
+        _ => live == wanted,
+    }
 }
 
 fn rolled_out(workload: &DynamicObject) -> Value {

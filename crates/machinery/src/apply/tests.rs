@@ -153,3 +153,23 @@ fn manager_names_come_from_user_agents() {
     assert!(check_manager("a b").is_ok());
     assert!(check_manager("a\u{a0}b").is_err());
 }
+
+#[test]
+fn nobody_is_credited_for_items_without_a_key() {
+    let shape = table().shape("", "v1", "ServiceAccount").unwrap();
+    let versions = PlainVersions([("v1".to_owned(), shape)].into());
+    let reset = PathSet::default();
+    let account =
+        |secrets: &Value| json!({"apiVersion": "v1", "kind": "ServiceAccount", "secrets": secrets});
+    let track = |live: Option<&Value>, secrets: Value| {
+        track_update(&writer(&versions, "m", &reset), live, &account(&secrets))
+    };
+    let keyless = track(None, json!([{"namespace": "a"}]));
+    assert_eq!(keyless["metadata"].get("managedFields"), None);
+    let keyed = track(None, json!([{"name": "a"}]));
+    let later = track(Some(&keyed), json!([{}]));
+    assert_eq!(
+        later["metadata"]["managedFields"],
+        keyed["metadata"]["managedFields"]
+    );
+}

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::managed::{Identity, Managers, Operation, Owned};
 use super::order::equal;
 use super::path::PathSet;
+use super::typed::fits;
 use super::update::{Changes, reconcile, set_managers, settle, split};
 use super::{Writer, within_depth};
 
@@ -25,7 +26,9 @@ pub fn track_update(writer: &Writer<'_>, live: Option<&Value>, new: &Value) -> V
     }
     let sent = if live.is_none() { Value::Null } else { sent };
     let mut managers = base(writer, &list, &sent);
-    if live.is_none() || !managers.entries.is_empty() {
+    let shape = writer.versions.shape(writer.api_version);
+    let has_paths = shape.is_none_or(|shape| fits(&object, shape) && fits(&bare, shape));
+    if has_paths && (live.is_none() || !managers.entries.is_empty()) {
         credit(writer, &bare, &object, &mut managers);
         managers.cap();
     }

@@ -130,10 +130,22 @@ pub(super) fn mistakes(value: &Value, shape: Shape<'_>) -> Vec<String> {
     check.found
 }
 
+/// Whether a value has paths at all: one that does not fit its shape has none, but items that are
+/// there twice do no harm.
+pub(super) fn fits(value: &Value, shape: Shape<'_>) -> bool {
+    let mut check = Check {
+        allows_duplicates: true,
+        ..Check::default()
+    };
+    check.value(value, shape);
+    check.found.is_empty()
+}
+
 #[derive(Default)]
 struct Check {
     path: Vec<Element>,
     found: Vec<String>,
+    allows_duplicates: bool,
 }
 
 impl Check {
@@ -209,7 +221,7 @@ impl Check {
                 },
                 _ => Element::Index(i64::try_from(index).unwrap_or(i64::MAX)),
             };
-            if !seen.insert(element.clone()) {
+            if !seen.insert(element.clone()) && !self.allows_duplicates {
                 self.report(&format!("duplicate entries for key {element}"));
             }
             self.path.push(element);

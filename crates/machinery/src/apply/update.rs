@@ -10,7 +10,7 @@ use super::managed::{Identity, Managers, Operation, Owned};
 use super::order::equal;
 use super::path::PathSet;
 use super::prune::{named, reconciled, remove};
-use super::typed::{field_set, mistakes};
+use super::typed::{field_set, fits, mistakes};
 use super::{Error, Outcome, Writer, last_applied, merge, track};
 use crate::table::Shape;
 
@@ -41,6 +41,10 @@ pub(super) fn apply(
         body: &body,
         shape: shape(writer)?,
     };
+    if !fits(&bare, step.shape) {
+        let (object, mistakes) = (step.describe(), mistakes(&bare, step.shape));
+        return Err(Error::Shape { object, mistakes });
+    }
     let (object, managers) = step.run_or_upgrade(managers, force)?;
     let changed = object.is_some();
     let mut object = object.unwrap_or_else(|| bare.clone());

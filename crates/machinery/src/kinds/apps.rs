@@ -3,8 +3,7 @@
 use super::check::{Errors, Place};
 use super::vocabulary::{count_or_share, share};
 use crate::selector::LabelSelector;
-use crate::status::{FieldError, FieldErrorKind};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const UNSELECTED: &str = "`selector` does not match template `labels`";
@@ -87,14 +86,6 @@ fn rolling_daemon_set(rolling: &Place<'_>, errors: &mut Errors) {
 
 pub(super) fn stateful_set(set: &Value, errors: &mut Errors) {
     let spec = Place::root(set).at("spec");
-    claims_are_volumes(&spec, errors);
-    // Pods get their host name from the set.
-    errors.retain(|error| {
-        !matches!(
-            error.field(),
-            "spec.template.spec.hostname" | "spec.template.spec.subdomain"
-        )
-    });
     counts(&spec, &["replicas", "minReadySeconds"], errors);
     let start = spec.at("ordinals").at("start");
     start.not_negative(errors);
@@ -112,20 +103,51 @@ pub(super) fn stateful_set(set: &Value, errors: &mut Errors) {
     keeps_pods_running(&spec, "StatefulSet", errors);
 }
 
-/// Volumes from claim templates are there when the pods are made, though the template lacks them.
-fn claims_are_volumes(spec: &Place<'_>, errors: &mut Errors) {
-    let templates = spec.at("volumeClaimTemplates").items();
-    let names: BTreeSet<&str> = templates
-        .iter()
-        .map(|claim| claim.at("metadata").at("name").text())
-        .collect();
-    let missing: BTreeSet<String> = names
+/// The set with its template as pods will be: volumes from claim templates instead of others of that
+/// name, and the host name of the pod itself.
+pub(super) fn with_claims_as_volumes(set: &Value) -> Value {
+    let mut set = set.clone();
+    let claims = set
+        .pointer("/spec/volumeClaimTemplates")
+        .and_then(Value::as_array);
+    let name = |claim: &Value| {
+        claim
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let names: BTreeSet<String> = claims
         .into_iter()
-        .map(|name| FieldError::not_found("", name).body())
+        .flatten()
+        .map(|claim| name(claim).unwrap_or_default())
         .collect();
-    errors.retain(|error| {
-        error.kind() != FieldErrorKind::NotFound || !missing.contains(&error.body())
-    });
+    let Some(pod) = set
+        .pointer_mut("/spec/template/spec")
+        .and_then(Value::as_object_mut)
+    else {
+        return set;
+    };
+    pod.remove("hostname");
+    pod.remove("subdomain");
+    if names.is_empty() {
+        return set;
+    }
+    let others = pod
+        .get("volumes")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let is_other = |volume: &Value| {
+        volume["name"]
+            .as_str()
+            .is_none_or(|name| !names.contains(name))
+    };
+    let claimed = names
+        .iter()
+        .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }));
+    let volumes = claimed.chain(others.into_iter().filter(is_other)).collect();
+    pod.insert("volumes".to_owned(), Value::Array(volumes));
+    set
 }
 
 fn stateful_strategy(strategy: &Place<'_>, errors: &mut Errors) {

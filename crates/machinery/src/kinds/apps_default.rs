@@ -1,6 +1,6 @@
 //! Defaults and preparation of workloads.
 
-use super::default::{fill, inner};
+use super::default::{complete, fill, inner};
 use serde_json::{Map, Value};
 
 pub(super) fn default_deployment(spec: &mut Map<String, Value>) {
@@ -8,8 +8,8 @@ pub(super) fn default_deployment(spec: &mut Map<String, Value>) {
     fill(strategy, "type", "RollingUpdate");
     if strategy["type"] == "RollingUpdate" {
         let rolling = inner(strategy, "rollingUpdate");
-        fill(rolling, "maxUnavailable", "25%");
-        fill(rolling, "maxSurge", "25%");
+        complete(rolling, "maxUnavailable", "25%");
+        complete(rolling, "maxSurge", "25%");
     }
 }
 
@@ -19,8 +19,8 @@ pub(super) fn default_daemon_set(spec: &mut Map<String, Value>) {
     let rolls = strategy["type"] == "RollingUpdate";
     if rolls || strategy.get("rollingUpdate").is_some_and(Value::is_object) {
         let rolling = inner(strategy, "rollingUpdate");
-        fill(rolling, "maxUnavailable", i32::from(rolls));
-        fill(rolling, "maxSurge", 0);
+        complete(rolling, "maxUnavailable", i32::from(rolls));
+        complete(rolling, "maxSurge", 0);
     }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn default_stateful_set(spec: &mut Map<String, Value>) {
             .and_then(Value::as_object_mut)
     {
         fill(rolling, "partition", 0);
-        fill(rolling, "maxUnavailable", 1);
+        complete(rolling, "maxUnavailable", 1);
     }
     for claim in spec
         .get_mut("volumeClaimTemplates")
@@ -49,8 +49,8 @@ pub(super) fn default_stateful_set(spec: &mut Map<String, Value>) {
         .flatten()
     {
         if let Some(claim) = claim.as_object_mut() {
-            fill(claim, "apiVersion", "v1");
-            fill(claim, "kind", "PersistentVolumeClaim");
+            claim.insert("apiVersion".to_owned(), "v1".into());
+            claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
         }
     }
 }

@@ -47,6 +47,17 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// A member by its path; nothing if a parent of it is absent.
+    pub(super) fn within(&self, path: &str) -> Option<Self> {
+        match path.split_once('.') {
+            Some((parent, rest)) => {
+                let parent = self.at(parent);
+                parent.is_set().then(|| parent.within(rest)).flatten()
+            }
+            None => Some(self.at(path)),
+        }
+    }
+
     /// The value of a key the user chose.
     pub(super) fn key(&self, key: &str) -> Self {
         Self {
@@ -143,9 +154,16 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Must not be a negative quantity.
+    pub(super) fn not_below_zero(&self, errors: &mut Errors) {
+        if vocabulary::nanos(self.value) < 0 {
+            self.invalid(errors, NOT_NEGATIVE);
+        }
+    }
+
     /// Must be one of these, if it is there.
     pub(super) fn one_of(&self, errors: &mut Errors, supported: &[&str]) {
-        if !self.is_empty() && !supported.contains(&self.text()) {
+        if self.is_set() && !supported.contains(&self.text()) {
             self.unsupported(errors, supported);
         }
     }

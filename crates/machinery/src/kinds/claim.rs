@@ -3,6 +3,7 @@
 use super::check::{Errors, Place};
 use super::default::{fill, inner};
 use super::vocabulary::{self, nanos};
+use crate::names;
 use crate::status::FieldError;
 use serde_json::{Map, Value, json};
 
@@ -19,17 +20,38 @@ pub(super) fn default(claim: &mut Map<String, Value>) {
 
 pub(super) fn prepare_create(claim: &mut Value) {
     claim["status"] = json!({ "phase": "Pending" });
-    prepare_sources(claim);
+    prepare_sources(claim, &Value::Null);
 }
 
-/// The two ways to name a source say the same.
-pub(super) fn prepare_sources(claim: &mut Value) {
+pub(super) fn prepare_update(claim: &mut Value, old: &Value) {
+    prepare_sources(claim, &old["spec"]);
+}
+
+/// The health of a volume is not told yet.
+pub(super) fn prepare_status_update(claim: &mut Value, _: &Value) {
+    if let Some(status) = claim.get_mut("status") {
+        remove(status, "healthStatus");
+    }
+}
+
+/// The two ways to name a source say the same; one in another namespace is dropped.
+fn prepare_sources(claim: &mut Value, old: &Value) {
     let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };
-    if spec
-        .get("dataSource")
-        .is_some_and(|source| !is_known_source(source))
+    let is_foreign = |source: &Value| {
+        source["namespace"]
+            .as_str()
+            .is_some_and(|ns| !ns.is_empty())
+    };
+    if old["dataSourceRef"].is_null() && spec.get("dataSourceRef").is_some_and(is_foreign) {
+        spec.remove("dataSourceRef");
+    }
+    if old["dataSource"].is_null()
+        && old["dataSourceRef"].is_null()
+        && spec
+            .get("dataSource")
+            .is_some_and(|source| !is_known_source(source))
         && !spec.contains_key("dataSourceRef")
     {
         spec.remove("dataSource");
@@ -88,6 +110,60 @@ pub(super) fn spec(spec: &Place<'_>, errors: &mut Errors) {
     for source in [spec.at("dataSource"), spec.at("dataSourceRef")] {
         source_is_named(&source, errors);
     }
+    sources_match(spec, errors);
+}
+
+fn sources_match(spec: &Place<'_>, errors: &mut Errors) {
+    let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
+    let own = |source: &Place<'_>| {
+        ["apiGroup", "kind", "name"].map(|field| source.at(field).value.clone())
+    };
+    if !source.is_set() || !reference.is_set() {
+        return;
+    }
+    if !reference.at("namespace").is_empty() || own(&source) != own(&reference) {
+        spec.invalid(errors, "must have a dataSource that matches dataSourceRef");
+    }
+}
+
+/// What controllers may say of a claim; some complaints name the map and not the key.
+pub(super) fn check_status(claim: &Value, _: &Value, errors: &mut Errors) {
+    const RESIZE: &[&str] = &[
+        "ControllerResizeInProgress",
+        "ControllerResizeInfeasible",
+        "NodeResizePending",
+        "NodeResizeInProgress",
+        "NodeResizeInfeasible",
+    ];
+    let status = Place::root(claim).at("status");
+    let capacity = status.at("capacity");
+    for name in capacity.keys() {
+        capacity.key(name).not_below_zero(errors);
+    }
+    let resizing = status.at("allocatedResourceStatuses");
+    for name in resizing.keys() {
+        resource_key(&resizing, name, errors);
+        if !RESIZE.contains(&resizing.key(name).text()) {
+            resizing.unsupported(errors, RESIZE);
+        }
+    }
+    let allocated = status.at("allocatedResources");
+    for name in allocated.keys() {
+        if resource_key(&allocated, name, errors) {
+            allocated.key(name).not_below_zero(errors);
+        }
+    }
+}
+
+/// Only storage, or something with a domain of its own.
+fn resource_key(map: &Place<'_>, name: &str, errors: &mut Errors) -> bool {
+    let before = errors.len();
+    map.complain(errors, names::qualified_name(name));
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    if errors.len() == before && is_native && name != "storage" {
+        map.unsupported(errors, &["storage"]);
+    }
+    errors.len() == before
 }
 
 fn size(spec: &Place<'_>, errors: &mut Errors) {

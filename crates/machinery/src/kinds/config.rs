@@ -5,6 +5,7 @@ use super::default::{fill, inner};
 use super::vocabulary::{self, IMMUTABLE};
 use crate::names;
 use crate::status::FieldError;
+use crate::table::base64;
 use serde_json::{Map, Value, json};
 
 /// All data of one object together, in bytes.
@@ -52,24 +53,6 @@ pub(super) fn default_secret(secret: &mut Map<String, Value>) {
         let encoded = base64(text.as_str().unwrap_or_default().as_bytes());
         data.insert(key, encoded.into());
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let letter = LETTERS[(bits >> shift & 63) as usize];
-            text.push(if place <= chunk.len() {
-                char::from(letter)
-            } else {
-                '='
-            });
-        }
-    }
-    text
 }
 
 pub(super) fn default_subject(subject: &mut Map<String, Value>) {
@@ -243,14 +226,6 @@ pub(super) fn lease(lease: &Value, errors: &mut Errors) {
         duration.invalid(errors, "must be greater than 0");
     }
     spec.at("leaseTransitions").not_negative(errors);
-}
-
-/// Coordinated election is off, as it is in a cluster nobody configured.
-pub(super) fn prepare_lease(lease: &mut Value) {
-    if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.remove("strategy");
-        spec.remove("preferredHolder");
-    }
 }
 
 /// Data that was sealed stays, and stays sealed.

@@ -4,7 +4,6 @@ use super::check::{Errors, Place};
 use super::vocabulary::{self, complaint, nanos};
 use crate::names;
 use crate::status::FieldError;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Names without a domain that mean something somewhere, if not in a container.
@@ -46,8 +45,8 @@ pub(super) fn container(container: &Place<'_>, errors: &mut Errors) {
             name.duplicate(errors);
         }
     }
+    let (mounts, devices) = (container.at("volumeMounts"), container.at("volumeDevices"));
     let mut paths = BTreeSet::new();
-    let mounts = container.at("volumeMounts");
     for mount in mounts.items() {
         mount.at("name").needed(errors);
         let path = mount.at("mountPath");
@@ -63,11 +62,76 @@ pub(super) fn container(container: &Place<'_>, errors: &mut Errors) {
             };
             place.complain(errors, vocabulary::descending_path(value.text()));
         }
-        if !mount.at("subPath").is_empty() && !mount.at("subPathExpr").is_empty() {
-            mount
-                .at("subPathExpr")
-                .invalid(errors, "subPathExpr and subPath are mutually exclusive");
+        overlap(&mount.at("name"), &devices, "name", errors);
+        overlap(&path, &devices, "devicePath", errors);
+        let propagation = mount.at("mountPropagation").text();
+        if propagation == "Bidirectional"
+            && !container.at("securityContext").at("privileged").is_true()
+        {
+            mounts
+                .at("mountPropagation")
+                .forbid(errors, "only for privileged containers");
         }
+    }
+    volume_devices(&devices, &mounts, errors);
+}
+
+/// Neither a name nor a path is both mounted and given as a device.
+fn overlap(own: &Place<'_>, others: &Place<'_>, field: &str, errors: &mut Errors) {
+    let is_same = |other: &Place<'_>| other.at(field).text() == own.text();
+    if others.items().iter().any(is_same) {
+        own.invalid(errors, "must not be both in volumeMounts and volumeDevices");
+    }
+}
+
+fn volume_devices(devices: &Place<'_>, mounts: &Place<'_>, errors: &mut Errors) {
+    let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    for device in devices.items() {
+        let (name, path) = (device.at("name"), device.at("devicePath"));
+        if name.needed(errors) && !names.insert(name.text()) {
+            name.invalid(errors, "must be unique");
+        }
+        path.needed(errors);
+        let is_up = path.text().split('/').any(|part| part == "..");
+        path.complain(errors, complaint(is_up, "can not contain '..'"));
+        if !paths.insert(path.text()) {
+            path.invalid(errors, "must be unique");
+        }
+        overlap(&name, mounts, "name", errors);
+        overlap(&path, mounts, "mountPath", errors);
+    }
+}
+
+/// What a mount says about itself does not contradict. Some complaints name the list.
+pub(super) fn mount(mount: &Place<'_>, errors: &mut Errors) {
+    const PROPAGATION: &[&str] = &["Bidirectional", "HostToContainer", "None"];
+    let (path, expression) = (mount.at("subPath"), mount.at("subPathExpr"));
+    if !path.is_empty() && !expression.is_empty() {
+        expression.invalid(errors, "subPathExpr and subPath are mutually exclusive");
+    }
+    let list = mount.path.rsplit_once('[').map_or("", |(list, _)| list);
+    let at_list = |field: &str| Place {
+        path: format!("{list}.{field}"),
+        ..mount.at(field)
+    };
+    let (recursive, propagation) = (at_list("recursiveReadOnly"), at_list("mountPropagation"));
+    if propagation.is_set() && !PROPAGATION.contains(&propagation.text()) {
+        propagation.unsupported(errors, PROPAGATION);
+    }
+    match recursive.text() {
+        "Enabled" | "IfPossible"
+            if (!mount.at("readOnly").is_true() || !matches!(propagation.text(), "" | "None")) =>
+        {
+            recursive.forbid(
+                errors,
+                "only for mounts that are read only and not propagated",
+            );
+        }
+        "Disabled" => {}
+        _ if recursive.is_set() => {
+            recursive.unsupported(errors, &["Disabled", "Enabled", "IfPossible"]);
+        }
+        _ => {}
     }
 }
 
@@ -94,7 +158,11 @@ pub(super) fn env(env: &Place<'_>, errors: &mut Errors) {
     if !from.is_set() {
         return;
     }
-    field_ref(&from.at("fieldRef"), errors);
+    field_ref(&from.at("fieldRef"), FIELDS, errors);
+    let resource = from.at("resourceFieldRef");
+    if resource.is_set() {
+        resource_ref(&resource, false, errors);
+    }
     let sources = [
         "fieldRef",
         "resourceFieldRef",
@@ -117,28 +185,42 @@ pub(super) fn env(env: &Place<'_>, errors: &mut Errors) {
     errors.push(FieldError::invalid(from.path, "", why));
 }
 
-fn field_ref(reference: &Place<'_>, errors: &mut Errors) {
-    const FIELDS: &[&str] = &[
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ];
-    let path = reference.at("fieldPath");
-    if !reference.is_set() || !path.needed(errors) || FIELDS.contains(&path.text()) {
+/// Fields of a pod that a variable may show.
+const FIELDS: &[&str] = &[
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+/// A field of the pod, one of those that may be shown here.
+pub(super) fn field_ref(reference: &Place<'_>, fields: &[&str], errors: &mut Errors) {
+    let (path, version) = (reference.at("fieldPath"), reference.at("apiVersion"));
+    if !reference.is_set() || !path.needed(errors) {
+        return;
+    }
+    if version.text() != "v1" {
+        return path.invalid(
+            errors,
+            "error converting fieldPath: unsupported pod version",
+        );
+    }
+    if fields.contains(&path.text()) {
         return;
     }
     let subscript = |map: &str| path.text().strip_prefix(map)?.strip_suffix("']");
     if let Some(key) = subscript("metadata.labels['").or(subscript("metadata.annotations['")) {
         let complaints = names::qualified_name(key).into_iter();
         errors.extend(complaints.map(|why| FieldError::invalid(&*reference.path, key, why)));
-    } else if matches!(path.text(), "metadata.labels" | "metadata.annotations") {
-        path.unsupported(errors, FIELDS);
+    } else if FIELDS.contains(&path.text())
+        || matches!(path.text(), "metadata.labels" | "metadata.annotations")
+    {
+        path.unsupported(errors, fields);
     } else {
         let why = format!(
             "error converting fieldPath: field label not supported: {}",
@@ -146,6 +228,46 @@ fn field_ref(reference: &Place<'_>, errors: &mut Errors) {
         );
         path.invalid(errors, &why);
     }
+}
+
+/// An amount of the container's own resources, in units that fit it.
+pub(super) fn resource_ref(reference: &Place<'_>, in_volume: bool, errors: &mut Errors) {
+    const RESOURCES: &[&str] = &[
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+    ];
+    const BYTES: &[&str] = &[
+        "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+    ];
+    let (resource, divisor) = (reference.at("resource"), reference.at("divisor"));
+    let is_huge = resource.text().contains(".hugepages-");
+    if in_volume && reference.at("containerName").is_empty() {
+        reference.at("containerName").require(errors, "");
+    } else if resource.needed(errors) && !is_huge {
+        resource.one_of(errors, RESOURCES);
+    }
+    let units = match resource.text() {
+        "limits.cpu" | "requests.cpu" => &["1m", "1"],
+        known if is_huge || RESOURCES.contains(&known) => BYTES,
+        _ => return,
+    };
+    if nanos(divisor.value) != 0 && !units.contains(&divisor.text()) {
+        divisor.invalid(errors, "is no unit of the resource");
+    }
+}
+
+/// A variable from a file has a proper name there.
+pub(super) fn file_key(reference: &Place<'_>, errors: &mut Errors) {
+    let (key, path) = (reference.at("key"), reference.at("path"));
+    if !key.is_empty() {
+        key.complain(errors, vocabulary::env_name(key.text()));
+    }
+    let is_up = path.text().split('/').any(|part| part == "..");
+    path.complain(errors, complaint(is_up, "must not contain '..'"));
 }
 
 /// Variables come from one object at a time.
@@ -190,7 +312,12 @@ pub(super) fn resources(resources: &Place<'_>, errors: &mut Errors) {
     let (limits, requests) = (resources.at("limits"), resources.at("requests"));
     for list in [&limits, &requests] {
         for name in list.keys() {
-            resource_name(name, &list.key(name).path, errors);
+            if resources.path.to_lowercase().contains("containers[") {
+                resource_name(name, &list.key(name).path, errors);
+            } else if !["cpu", "memory"].contains(&name) && !name.starts_with("hugepages-") {
+                list.key(name)
+                    .unsupported(errors, &["cpu", "hugepages-", "memory"]);
+            }
             amount(name, &list.key(name), errors);
         }
     }
@@ -306,17 +433,5 @@ pub(super) fn handler(handler: &Place<'_>, errors: &mut Errors) {
     }
     for another in given {
         another.forbid(errors, "may not specify more than 1 handler type");
-    }
-}
-
-/// Privileges do not contradict each other.
-pub(super) fn security(context: &Place<'_>, errors: &mut Errors) {
-    if context.at("allowPrivilegeEscalation").value == &Value::Bool(false)
-        && context.at("privileged").is_true()
-    {
-        context.invalid(
-            errors,
-            "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
-        );
     }
 }

@@ -50,6 +50,13 @@ pub(super) fn fill(map: &mut Map<String, Value>, name: &str, value: impl Into<Va
     }
 }
 
+/// Sets a field that is not there; an empty text is.
+pub(super) fn complete(map: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    if map.get(name).is_none_or(Value::is_null) {
+        map.insert(name.to_owned(), value.into());
+    }
+}
+
 /// A member as a map, created if it is none.
 pub(super) fn inner<'a>(map: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {
     let value = map.entry(name).or_insert(Value::Null);
@@ -177,6 +184,10 @@ static RULES: &[(&str, Rules)] = &[
     (
         "api.core.v1.ObjectFieldSelector",
         fields(&[("apiVersion", Given::Text("v1"))]),
+    ),
+    (
+        "api.core.v1.ResourceFieldSelector",
+        fields(&[("divisor", Given::Text("0"))]),
     ),
     ("api.core.v1.Secret", code(config::default_secret)),
     ("api.core.v1.Service", code(service_prepare::default)),

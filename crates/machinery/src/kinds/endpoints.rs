@@ -87,7 +87,14 @@ pub(super) fn prepare_slice(slice: &mut Value) {
     }
 }
 
+/// The generation goes up with the content, dropped topology included, and with the labels.
 pub(super) fn prepare_slice_update(slice: &mut Value, old: &Value) {
+    let differs = |field: &str| slice.pointer(field) != old.pointer(field);
+    let watched = ["/addressType", "/endpoints", "/ports", "/metadata/labels"];
+    if watched.iter().any(|field| differs(field)) {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+        slice["metadata"]["generation"] = (generation + 1).into();
+    }
     if slice["endpoints"] != old["endpoints"] {
         prepare_slice(slice);
     }

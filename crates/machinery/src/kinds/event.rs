@@ -12,17 +12,17 @@ const WORD_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 
 /// Fields a selector may name in the group of their own.
-pub(super) const FIELDS: &[(&str, &str)] = &[
-    ("regarding.kind", "/regarding/kind"),
-    ("regarding.namespace", "/regarding/namespace"),
-    ("regarding.name", "/regarding/name"),
-    ("regarding.uid", "/regarding/uid"),
-    ("regarding.apiVersion", "/regarding/apiVersion"),
-    ("regarding.resourceVersion", "/regarding/resourceVersion"),
-    ("regarding.fieldPath", "/regarding/fieldPath"),
-    ("reason", "/reason"),
-    ("reportingController", "/reportingController"),
-    ("type", "/type"),
+pub(super) const FIELDS: &[&str] = &[
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
 ];
 
 /// Where the two groups keep the same things.

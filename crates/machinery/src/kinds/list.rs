@@ -1,8 +1,8 @@
 //! The kinds and what sets each apart, as data.
 
 use super::{
-    Code, Kind, NewStatus, apps, apps_default, apps_status, batch, claim, config, definition,
-    endpoints, event, node, pod, pod_update, service, service_prepare,
+    Code, Kind, Status, apps, apps_default, apps_status, batch, claim, config, definition,
+    endpoints, event, node, pod, pod_update, prepare, service, service_prepare,
 };
 use crate::metadata::Generation;
 use crate::names::NameRule;
@@ -12,6 +12,7 @@ const NONE: Code = Code {
     create: |_| {},
     update: |_, _| {},
     status_update: |_, _| {},
+    view: None,
     check: |_, _| {},
     check_create: |_, _| {},
     check_update: |_, _, _| {},
@@ -23,20 +24,20 @@ pub(super) static PLAIN: Kind = plain("", "");
 /// A custom resource whose status is a field like any other.
 pub(super) static CUSTOM: Kind = Kind {
     generation: Generation::Content,
-    new_status: NewStatus::Kept,
+    status: Status::Field,
     unconditional_update: false,
     ..plain("", "")
 };
-/// A custom resource with the status subresource.
+/// A custom resource with the status subresource, which changes nothing else, not even labels.
 pub(super) static CUSTOM_WITH_STATUS: Kind = Kind {
     generation: Generation::ContentButStatus,
     unconditional_update: false,
-    status_keeps: CUSTOM_METADATA,
+    code: Code {
+        status_update: prepare::only_status,
+        ..NONE
+    },
     ..plain("", "")
 };
-
-/// A status update of a custom resource changes nothing else, not even labels.
-const CUSTOM_METADATA: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
 
 const fn plain(group: &'static str, named: &'static str) -> Kind {
     Kind {
@@ -44,7 +45,7 @@ const fn plain(group: &'static str, named: &'static str) -> Kind {
         named,
         name: NameRule::Subdomain,
         generation: Generation::Untracked,
-        new_status: NewStatus::Dropped,
+        status: Status::Dropped,
         unconditional_update: true,
         create_on_update: false,
         fields: &[],
@@ -81,32 +82,29 @@ const fn role(kind: &'static str) -> Kind {
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
-const EVENT_FIELDS: &[(&str, &str)] = &[
-    ("involvedObject.kind", "/involvedObject/kind"),
-    ("involvedObject.namespace", "/involvedObject/namespace"),
-    ("involvedObject.name", "/involvedObject/name"),
-    ("involvedObject.uid", "/involvedObject/uid"),
-    ("involvedObject.apiVersion", "/involvedObject/apiVersion"),
-    (
-        "involvedObject.resourceVersion",
-        "/involvedObject/resourceVersion",
-    ),
-    ("involvedObject.fieldPath", "/involvedObject/fieldPath"),
-    ("reason", "/reason"),
-    ("reportingComponent", "/reportingComponent"),
-    ("source", "/source/component"),
-    ("type", "/type"),
+const EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
 ];
-const POD_FIELDS: &[(&str, &str)] = &[
-    ("spec.nodeName", "/spec/nodeName"),
-    ("spec.restartPolicy", "/spec/restartPolicy"),
-    ("spec.schedulerName", "/spec/schedulerName"),
-    ("spec.serviceAccountName", "/spec/serviceAccountName"),
-    ("spec.hostNetwork", "/spec/hostNetwork"),
-    ("status.phase", "/status/phase"),
-    ("status.podIP", "/status/podIPs/0/ip"),
-    ("status.podIPs", "/status/podIPs/0/ip"),
-    ("status.nominatedNodeName", "/status/nominatedNodeName"),
+const POD_FIELDS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
 ];
 
 pub(super) static KINDS: &[Kind] = &[
@@ -115,6 +113,7 @@ pub(super) static KINDS: &[Kind] = &[
         status_keeps: &["ownerReferences"],
         code: Code {
             create: pod::prepare_create,
+            update: pod::prepare_update,
             status_update: pod::prepare_status_update,
             check_create: pod::check_create,
             check_update: pod_update::check,
@@ -146,6 +145,7 @@ pub(super) static KINDS: &[Kind] = &[
     Kind {
         name: NameRule::Label,
         code: Code {
+            view: Some(apps::with_claims_as_volumes),
             check: apps::stateful_set,
             check_create: apps::stateful_set_create,
             check_update: apps::stateful_set_update,
@@ -175,7 +175,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..plain("apps", "ControllerRevision")
     },
     Kind {
-        fields: &[("status.successful", "/status/succeeded")],
+        fields: &["status.successful"],
         code: Code {
             create: batch::prepare_job,
             check: batch::job,
@@ -189,10 +189,7 @@ pub(super) static KINDS: &[Kind] = &[
     Kind {
         name: NameRule::Label1035,
         create_on_update: true,
-        fields: &[
-            ("spec.clusterIP", "/spec/clusterIP"),
-            ("spec.type", "/spec/type"),
-        ],
+        fields: &["spec.clusterIP", "spec.type"],
         code: Code {
             create: service_prepare::prepare_create,
             update: service_prepare::prepare_update,
@@ -204,7 +201,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..plain("", "Service")
     },
     Kind {
-        generation: Generation::Content,
+        generation: Generation::Prepared,
         code: Code {
             create: endpoints::prepare_slice,
             update: endpoints::prepare_slice_update,
@@ -224,8 +221,8 @@ pub(super) static KINDS: &[Kind] = &[
         ..plain("", "Endpoints")
     },
     Kind {
-        new_status: NewStatus::Kept,
-        fields: &[("spec.unschedulable", "/spec/unschedulable")],
+        status: Status::Kept,
+        fields: &["spec.unschedulable"],
         code: Code {
             create: node::prepare,
             update: |new, _| node::prepare(new),
@@ -240,8 +237,6 @@ pub(super) static KINDS: &[Kind] = &[
     Kind {
         create_on_update: true,
         code: Code {
-            create: config::prepare_lease,
-            update: |new, _| config::prepare_lease(new),
             check: config::lease,
             ..NONE
         },
@@ -256,7 +251,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..plain("", "ConfigMap")
     },
     Kind {
-        fields: &[("type", "/type")],
+        fields: &["type"],
         code: Code {
             update: config::prepare_secret_update,
             check: config::secret,
@@ -267,7 +262,7 @@ pub(super) static KINDS: &[Kind] = &[
     },
     Kind {
         name: NameRule::Label,
-        fields: &[("status.phase", "/status/phase")],
+        fields: &["status.phase"],
         code: Code {
             create: config::prepare_namespace,
             update: config::prepare_namespace_update,
@@ -288,8 +283,10 @@ pub(super) static KINDS: &[Kind] = &[
     Kind {
         code: Code {
             create: claim::prepare_create,
-            update: |new, _| claim::prepare_sources(new),
+            update: claim::prepare_update,
+            status_update: claim::prepare_status_update,
             check_update: claim::check_update,
+            check_status: claim::check_status,
             ..NONE
         },
         ..plain("", "PersistentVolumeClaim")
@@ -322,7 +319,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..careful("policy", "PodDisruptionBudget", Generation::Spec)
     },
     Kind {
-        status_keeps: CUSTOM_METADATA,
+        status_keeps: &["labels", "annotations", "finalizers", "ownerReferences"],
         code: Code {
             create: definition::prepare_create,
             update: definition::prepare_update,
@@ -339,7 +336,7 @@ pub(super) static KINDS: &[Kind] = &[
     },
     // Kinds that only differ in what the generic verbs allow.
     Kind {
-        fields: &[("status.replicas", "/status/replicas")],
+        fields: &["status.replicas"],
         ..tracked("", "ReplicationController")
     },
     Kind {
@@ -364,7 +361,7 @@ pub(super) static KINDS: &[Kind] = &[
     role("ClusterRole"),
     role("ClusterRoleBinding"),
     Kind {
-        fields: &[("spec.signerName", "/spec/signerName")],
+        fields: &["spec.signerName"],
         ..plain("certificates.k8s.io", "CertificateSigningRequest")
     },
     careful(
@@ -379,7 +376,7 @@ pub(super) static KINDS: &[Kind] = &[
     ),
     Kind {
         create_on_update: true,
-        fields: &[("spec.leaseName", "/spec/leaseName")],
+        fields: &["spec.leaseName"],
         ..careful(
             "coordination.k8s.io",
             "LeaseCandidate",

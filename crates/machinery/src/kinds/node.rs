@@ -6,6 +6,7 @@ use super::vocabulary;
 use crate::names;
 use crate::status::{FieldError, FieldErrorKind};
 use serde_json::{Map, Value};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// What a taint does to pods that do not tolerate it.
@@ -88,10 +89,55 @@ pub(super) fn check(node: &Value, errors: &mut Errors) {
             ));
         }
     }
-    for range in node.at("spec").at("podCIDRs").items() {
-        range.complain(errors, vocabulary::cidr(range.text()));
-    }
+    pod_ranges(&node.at("spec").at("podCIDRs"), errors);
     amounts(&node, errors);
+    declared_features(&node, errors);
+}
+
+/// At most one range of each family.
+fn pod_ranges(ranges: &Place<'_>, errors: &mut Errors) {
+    let items = ranges.items();
+    let mut is_readable = true;
+    for range in &items {
+        let wrong = vocabulary::cidr(range.text());
+        is_readable &= wrong.is_empty();
+        range.complain(errors, wrong);
+    }
+    if items.len() < 2 {
+        return;
+    }
+    if !is_readable {
+        let why = "invalid PodCIDRs: families cannot be told";
+        errors.push(FieldError::internal(&*ranges.path, why));
+    }
+    let is_six = |range: &Place<'_>| range.text().contains(':');
+    if !is_readable || items.len() > 2 || is_six(&items[0]) == is_six(&items[1]) {
+        ranges.invalid(
+            errors,
+            "may specify no more than one CIDR for each IP family",
+        );
+    }
+}
+
+/// Features are named like types, and in order.
+fn declared_features(node: &Place<'_>, errors: &mut Errors) {
+    let features = node.at("status").at("declaredFeatures").items();
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric());
+    for (index, feature) in features.iter().enumerate() {
+        let name = feature.text();
+        let is_type = name.starts_with(|c: char| c.is_ascii_uppercase());
+        if !is_type || name.len() > names::SUBDOMAIN_MAX || !name.split('/').all(is_word) {
+            feature.invalid(errors, "must be words like MyFeature, separated by '/'");
+        }
+        match index
+            .checked_sub(1)
+            .map(|before| features[before].text().cmp(name))
+        {
+            Some(Ordering::Equal) => feature.duplicate(errors),
+            Some(Ordering::Greater) => feature.invalid(errors, "must be in order"),
+            _ => {}
+        }
+    }
 }
 
 fn amounts(node: &Place<'_>, errors: &mut Errors) {
@@ -115,6 +161,9 @@ pub(super) fn check_update(node: &Value, old: &Value, errors: &mut Errors) {
             "node updates may not change podCIDR except from \"\" to valid",
         );
     }
+    if spec.at("externalID").text() != old["externalID"].as_str().unwrap_or_default() {
+        spec.at("externalID").forbid(errors, "may not be updated");
+    }
     let provider = spec.at("providerID");
     if old["providerID"]
         .as_str()
@@ -136,6 +185,7 @@ pub(super) fn check_update(node: &Value, old: &Value, errors: &mut Errors) {
 pub(super) fn check_status(node: &Value, old: &Value, errors: &mut Errors) {
     let root = Place::root(node);
     amounts(&root, errors);
+    declared_features(&root, errors);
     check_update(node, old, errors);
     let mut seen = Vec::new();
     for address in root.at("status").at("addresses").items() {

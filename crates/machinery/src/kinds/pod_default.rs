@@ -129,7 +129,7 @@ fn is_reference(image: &str) -> bool {
         word.starts_with(edge) && word.ends_with(edge) && word.chars().all(inside)
     };
     let path = path.rsplit_once(':').map_or(path, |(path, _)| path);
-    !path.is_empty() && path.split('/').all(word)
+    !path.is_empty() && image.len() <= 255 && path.split('/').all(word)
 }
 
 /// What is limited but not asked for is asked for in full.

@@ -1,7 +1,8 @@
 //! What may change in a pod once it exists: very little.
 
 use super::check::{Errors, Place};
-use super::pod::images_are_trimmed;
+use super::pod::own_rules;
+use super::pod_status;
 use super::vocabulary::between;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ const OPEN: &str = "pod updates may not change fields other than `spec.container
 pub(super) fn check(pod: &Value, old: &Value, errors: &mut Errors) {
     let spec = Place::root(pod).at("spec");
     let old = &old["spec"];
-    images_are_trimmed(&spec, errors);
+    own_rules(&spec, errors);
     for list in ["containers", "initContainers"] {
         if spec.at(list).items().len() != old[list].as_array().map_or(0, Vec::len) {
             return spec
@@ -37,6 +38,7 @@ pub(super) fn check(pod: &Value, old: &Value, errors: &mut Errors) {
 /// Broken rules of a changed status.
 pub(super) fn check_status(pod: &Value, old: &Value, errors: &mut Errors) {
     let status = Place::root(pod).at("status");
+    pod_status::check(pod, old, errors);
     status
         .at("qosClass")
         .fixed(errors, &old["status"]["qosClass"]);

@@ -43,6 +43,16 @@ pub(super) fn keep_all_but_status(object: &mut Value, old: &Value) {
     }
 }
 
+/// Puts back everything but the status; of the metadata only who manages the object may change.
+pub(super) fn only_status(object: &mut Value, old: &Value) {
+    let mut kept = old.clone();
+    restore(&mut kept, object, "status");
+    for field in ["managedFields", "resourceVersion"] {
+        restore_metadata(&mut kept, object, field);
+    }
+    *object = kept;
+}
+
 fn copy(to: &mut Map<String, Value>, from: &Value, field: &str) {
     match from.get(field) {
         Some(value) => to.insert(field.to_owned(), value.clone()),

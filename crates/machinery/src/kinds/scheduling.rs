@@ -39,7 +39,7 @@ pub(super) fn toleration(toleration: &Place<'_>, errors: &mut Errors) {
             let why = "value must be empty when `operator` is 'Exists'";
             errors.push(FieldError::invalid(operator.path, value.text(), why));
         }
-        "Exists" | "Lt" | "Gt" => {}
+        "Exists" => {}
         _ => operator.unsupported(errors, &["Equal", "Exists"]),
     }
     effect.one_of(errors, super::node::EFFECTS);
@@ -55,13 +55,77 @@ pub(super) fn spread(constraint: &Place<'_>, errors: &mut Errors) {
             .at("topologyKey")
             .require(errors, "can not be empty");
     }
+    let domains = constraint.at("minDomains");
+    if domains.is_set() && domains.number() <= 0 {
+        domains.invalid(errors, "must be greater than zero");
+    }
     let action = constraint.at("whenUnsatisfiable");
+    if domains.is_set() && action.text() != "DoNotSchedule" {
+        domains.invalid(errors, "only with whenUnsatisfiable=DoNotSchedule");
+    }
+    label_keys(constraint, errors);
     if !["DoNotSchedule", "ScheduleAnyway"].contains(&action.text()) {
         action.unsupported(errors, &["DoNotSchedule", "ScheduleAnyway"]);
     }
 }
 
+/// Each way to spread over a topology is given once.
+pub(super) fn spread_once(spec: &Place<'_>, errors: &mut Errors) {
+    let constraints = spec.at("topologySpreadConstraints").items();
+    for (index, constraint) in constraints.iter().enumerate() {
+        let own = |other: &Place<'_>| {
+            ["topologyKey", "whenUnsatisfiable"].map(|field| other.at(field).text().to_owned())
+        };
+        if constraints[index + 1..]
+            .iter()
+            .any(|other| own(other) == own(constraint))
+        {
+            constraint
+                .at("{topologyKey, whenUnsatisfiable}")
+                .duplicate(errors);
+        }
+    }
+}
+
+/// Labels of the pod itself complete a selector, so there must be one.
+fn label_keys(term: &Place<'_>, errors: &mut Errors) {
+    let (keys, others) = (term.at("matchLabelKeys"), term.at("mismatchLabelKeys"));
+    for list in [&keys, &others] {
+        if !list.is_empty() && !term.at("labelSelector").is_set() {
+            list.forbid(
+                errors,
+                "must not be specified when labelSelector is not set",
+            );
+        } else {
+            for key in list.items() {
+                key.complain(errors, names::qualified_name(key.text()));
+            }
+        }
+    }
+    for key in keys.items() {
+        if others
+            .items()
+            .iter()
+            .any(|other| other.text() == key.text())
+        {
+            key.invalid(
+                errors,
+                "exists in both matchLabelKeys and mismatchLabelKeys",
+            );
+        }
+    }
+}
+
 pub(super) fn affinity_term(term: &Place<'_>, errors: &mut Errors) {
+    label_keys(term, errors);
+    term.at("namespaceSelector").selector(errors);
+    for namespace in term.at("namespaces").items() {
+        let place = Place {
+            path: term.at("namespace").path,
+            ..namespace
+        };
+        place.complain(errors, names::dns_label(place.text()));
+    }
     let key = term.at("topologyKey");
     if key.is_empty() {
         key.require(errors, "can not be empty");
@@ -82,6 +146,9 @@ pub(super) fn weight(term: &Place<'_>, errors: &mut Errors) {
 
 /// Values of a node requirement are as many as its operator takes.
 pub(super) fn node_requirement(requirement: &Place<'_>, errors: &mut Errors) {
+    if requirement.path.contains("matchFields[") {
+        return node_field(requirement, errors);
+    }
     let (operator, values) = (requirement.at("operator"), requirement.at("values"));
     match operator.text() {
         "In" | "NotIn" if values.is_empty() => {
@@ -106,8 +173,33 @@ pub(super) fn node_requirement(requirement: &Place<'_>, errors: &mut Errors) {
         _ => operator.invalid(errors, "not a valid selector operator"),
     }
     let key = requirement.at("key");
-    if requirement.path.contains("matchExpressions[") {
-        key.complain(errors, names::qualified_name(key.text()));
+    key.complain(errors, names::qualified_name(key.text()));
+    if requirement.path.contains(".requiredDuring") {
+        for value in values.items() {
+            value.complain(errors, names::label_value(value.text()));
+        }
+    }
+}
+
+/// A requirement on a field of a node, of which there is one.
+fn node_field(requirement: &Place<'_>, errors: &mut Errors) {
+    let (operator, values, key) = (
+        requirement.at("operator"),
+        requirement.at("values"),
+        requirement.at("key"),
+    );
+    match operator.text() {
+        "In" | "NotIn" if values.items().len() != 1 => {
+            values.require(errors, "must be one value for a field");
+        }
+        "In" | "NotIn" => {}
+        _ => operator.invalid(errors, "not a valid selector operator"),
+    }
+    if key.text() != "metadata.name" {
+        return key.invalid(errors, "not a valid field selector key");
+    }
+    for value in values.items() {
+        value.complain(errors, names::dns_subdomain(value.text()));
     }
 }
 

@@ -16,6 +16,16 @@ pub(super) fn is_external(kind: &str, has_external_ips: bool) -> bool {
     matches!(kind, "LoadBalancer" | "NodePort") || (kind == "ClusterIP" && has_external_ips)
 }
 
+/// Whether the wish for addresses makes no sense in itself.
+pub(super) fn has_wrong_addresses(service: &Value) -> bool {
+    let spec = Place::root(service).at("spec");
+    let mut addresses = Errors::new();
+    if spec.at("type").text() != "ExternalName" {
+        cluster_addresses(&spec, &mut addresses);
+    }
+    !addresses.is_empty()
+}
+
 pub(super) fn check(service: &Value, errors: &mut Errors) {
     let spec = Place::root(service).at("spec");
     let kind = spec.at("type");
@@ -176,7 +186,11 @@ fn outside(spec: &Place<'_>, errors: &mut Errors) {
         ),
         ("loadBalancerClass", "loadBalancerClass"),
     ] {
-        if !spec.at(field).is_empty() && !balanced {
+        let is_said = match spec.at(field).value {
+            Value::Array(items) => !items.is_empty(),
+            value => !value.is_null(),
+        };
+        if is_said && !balanced {
             spec.at(shown)
                 .forbid(errors, "may only be used when `type` is 'LoadBalancer'");
         }
@@ -222,9 +236,7 @@ pub(super) fn check_update(service: &Value, old: &Value, errors: &mut Errors) {
     let spec = Place::root(service).at("spec");
     let old = &old["spec"];
     let kind = spec.at("type").text();
-    let mut addresses = Errors::new();
-    cluster_addresses(&spec, &mut addresses);
-    if kind != "ExternalName" && !addresses.is_empty() {
+    if has_wrong_addresses(service) {
         return;
     }
     if kind == "LoadBalancer"

@@ -123,29 +123,32 @@ impl Document {
     }
 
     fn add(&mut self, path: &[String], value: Value) -> Option<()> {
-        if !self.fits(path, &value) {
-            return None;
-        }
-        let Some((last, parents)) = path.split_last() else {
-            self.root = value;
-            return Some(());
-        };
-        match self.parent(parents)? {
-            Value::Object(map) => {
-                map.insert(last.clone(), value);
-            }
-            Value::Array(items) if last == "-" => items.push(value),
-            Value::Array(items) => {
-                let index = position(last, items.len() + 1)?;
-                items.insert(index, value);
-            }
-            _ => return None,
-        }
-        Some(())
+        self.put(path, value, |items, segment, value| {
+            let index = match segment {
+                "-" => items.len(),
+                _ => position(segment, items.len() + 1)?,
+            };
+            items.insert(index, value);
+            Some(())
+        })
     }
 
     fn replace(&mut self, path: &[String], value: Value) -> Option<()> {
         self.look(path)?;
+        self.put(path, value, |items, segment, value| {
+            let index = position(segment, items.len())?;
+            *items.get_mut(index)? = value;
+            Some(())
+        })
+    }
+
+    /// Sets a value; what that means in a list, `place` knows.
+    fn put(
+        &mut self,
+        path: &[String],
+        value: Value,
+        place: impl FnOnce(&mut Vec<Value>, &str, Value) -> Option<()>,
+    ) -> Option<()> {
         if !self.fits(path, &value) {
             return None;
         }
@@ -156,14 +159,11 @@ impl Document {
         match self.parent(parents)? {
             Value::Object(map) => {
                 map.insert(last.clone(), value);
+                Some(())
             }
-            Value::Array(items) => {
-                let index = position(last, items.len())?;
-                *items.get_mut(index)? = value;
-            }
-            _ => return None,
+            Value::Array(items) => place(items, last, value),
+            _ => None,
         }
-        Some(())
     }
 
     fn remove(&mut self, path: &[String]) -> Option<Value> {

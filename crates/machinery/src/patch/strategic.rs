@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::lists::{List, merge_list, ordered};
 use super::{Error, bounded, kind_of};
 use crate::apply::within_depth;
-use crate::table::{Patch, Shape};
+use crate::table::{Patch, Scalar, Shape};
 
 pub(super) const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -67,6 +67,14 @@ pub(super) fn merge_map(
         if value.is_null() {
             original.remove(&key);
             continue;
+        }
+        if shape.scalar() == Some(Scalar::Any)
+            && (value.is_object() || value.is_array())
+            && original
+                .get(&key)
+                .is_some_and(|old| value.is_object() == old.is_object())
+        {
+            return Err(Error::Opaque(key));
         }
         if let Some(merged) = merge_value(original.remove(&key), value, &key, shape)? {
             original.insert(key, merged);

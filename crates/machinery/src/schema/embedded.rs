@@ -1,6 +1,6 @@
 //! Whole objects inside an object: `x-kubernetes-embedded-resource`.
 
-use super::Schema;
+use super::{Schema, walk};
 use crate::metadata;
 use crate::names::{self, NameRule};
 use crate::status::FieldError;
@@ -9,33 +9,12 @@ use serde_json::{Map, Value};
 /// Violations of type and metadata rules in embedded objects.
 pub(super) fn errors(schema: &Schema, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk(schema, object, "", &mut errors);
+    walk::visit(schema, object, "", &mut |schema, value, path| {
+        if let (true, Value::Object(map)) = (schema.embedded, value) {
+            resource(map, path, &mut errors);
+        }
+    });
     errors
-}
-
-fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    match value {
-        Value::Object(map) => {
-            if schema.embedded {
-                resource(map, path, errors);
-            }
-            for (key, value) in map {
-                if let Some(property) = schema.properties.get(key) {
-                    let dot = if path.is_empty() { "" } else { "." };
-                    walk(property, value, &format!("{path}{dot}{key}"), errors);
-                } else if let Some(additional) = schema.additional_schema() {
-                    walk(additional, value, &format!("{path}[{key}]"), errors);
-                }
-            }
-        }
-        Value::Array(items) => {
-            let Some(below) = &schema.items else { return };
-            for (index, item) in items.iter().enumerate() {
-                walk(below, item, &format!("{path}[{index}]"), errors);
-            }
-        }
-        _ => {}
-    }
 }
 
 fn resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {

@@ -1,6 +1,6 @@
 //! Sets have no item twice, map lists no key twice.
 
-use super::{ListType, Schema};
+use super::{ListType, Schema, walk};
 use crate::status::FieldError;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -8,36 +8,19 @@ use std::collections::BTreeMap;
 /// Violations anywhere in the object; paths of map keys are in brackets.
 pub(super) fn errors(schema: &Schema, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk(schema, object, "", &mut errors);
+    walk::visit(
+        schema,
+        object,
+        "",
+        &mut |schema, value, path| match (&schema.list, value) {
+            (ListType::Set, Value::Array(items)) => duplicates(items, path, &mut errors),
+            (ListType::Map(keys), Value::Array(items)) => {
+                map_list(keys, items, path, &mut errors);
+            }
+            _ => {}
+        },
+    );
     errors
-}
-
-fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                if let Some(additional) = schema.additional_schema() {
-                    walk(additional, value, &format!("{path}[{key}]"), errors);
-                } else if let Some(property) = schema.properties.get(key) {
-                    let dot = if path.is_empty() { "" } else { "." };
-                    walk(property, value, &format!("{path}{dot}{key}"), errors);
-                }
-            }
-        }
-        Value::Array(items) => {
-            match &schema.list {
-                ListType::Atomic => {}
-                ListType::Set => duplicates(items, path, errors),
-                ListType::Map(keys) => map_list(keys, items, path, errors),
-            }
-            if let Some(below) = &schema.items {
-                for (index, item) in items.iter().enumerate() {
-                    walk(below, item, &format!("{path}[{index}]"), errors);
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 fn map_list(keys: &[String], items: &[Value], path: &str, errors: &mut Vec<FieldError>) {

@@ -29,12 +29,6 @@ pub(super) fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     pruner.unknown
 }
 
-/// The sorted paths of unknown fields, with the object left as it is.
-pub fn unknown_fields(schema: &Schema, object: &Value) -> Vec<String> {
-    let mut copy = object.clone();
-    prune(schema, &mut copy)
-}
-
 struct Pruner {
     path: String,
     unknown: Vec<String>,

@@ -19,6 +19,11 @@ impl Status {
         .with_details(Details::default())
     }
 
+    /// 401: nobody knows who asks.
+    pub fn unauthorized() -> Self {
+        Self::failure(Reason::Unauthorized, "Unauthorized".to_owned())
+    }
+
     /// 409: the name is taken.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} {} already exists", quoted(name));
@@ -83,11 +88,6 @@ impl Status {
     /// 400: the request makes no sense.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(Reason::BadRequest, message.into())
-    }
-
-    /// 401: nobody knows who is asking.
-    pub fn unauthorized() -> Self {
-        Self::failure(Reason::Unauthorized, "Unauthorized".to_owned())
     }
 
     /// 403: not allowed, or admission said no.
@@ -157,23 +157,6 @@ impl Status {
         .with_cause(cause)
     }
 
-    /// 500 with a hint to come back: the operation could not be finished.
-    pub fn server_timeout(resource: &GroupResource, operation: &str, seconds: u32) -> Self {
-        let message = format!(
-            "The {operation} operation against {resource} could not be completed at this time, please try again."
-        );
-        Self::about(Reason::ServerTimeout, message, resource, operation).retry_after(seconds)
-    }
-
-    /// 405: this verb does not exist here.
-    pub fn method_not_supported(resource: &GroupResource, verb: &str) -> Self {
-        let message = format!(
-            "{verb} is not supported on resources of kind {}",
-            quoted(&resource.to_string())
-        );
-        Self::about(Reason::MethodNotAllowed, message, resource, "")
-    }
-
     /// 405 outside of any resource.
     pub fn method_not_allowed() -> Self {
         Self::failure(
@@ -192,12 +175,21 @@ impl Status {
         )
     }
 
-    /// 413: the body is larger than `limit` bytes.
-    pub fn request_too_large(limit: usize) -> Self {
-        Self::failure(
-            Reason::RequestEntityTooLarge,
-            format!("Request entity too large: limit is {limit}"),
-        )
+    /// 413: the body is larger than is allowed.
+    pub fn request_too_large(why: impl fmt::Display) -> Self {
+        let message = format!("Request entity too large: {why}");
+        Self::failure(Reason::RequestEntityTooLarge, message)
+    }
+
+    /// 415: the path takes no body of this media type.
+    pub fn media_type_not_routed() -> Self {
+        let message = "415: Unsupported Media Type".to_owned();
+        Self::failure(Reason::UnsupportedMediaType, message)
+    }
+
+    /// 422: a patch cannot be carried out; the server does not say why.
+    pub fn rejected(message: impl fmt::Display) -> Self {
+        Self::failure(Reason::Invalid, message.to_string()).with_details(Details::default())
     }
 
     /// 415: the body has a media type nobody reads.

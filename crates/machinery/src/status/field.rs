@@ -216,6 +216,13 @@ impl FieldError {
         &self.field
     }
 
+    /// Moves the error from below one path to below another.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        if let Some(rest) = self.field.strip_prefix(from) {
+            self.field = format!("{to}{rest}");
+        }
+    }
+
     /// The message without the path.
     pub fn body(&self) -> String {
         let mut body = self.kind.words().to_owned();

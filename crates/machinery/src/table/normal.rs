@@ -4,6 +4,7 @@
 //! vanish, empty optional values vanish, structs that are not pointers always appear. Ownership is
 //! tracked on that form, so we produce it too, from the table instead of from structs.
 
+use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
 use super::shape::{Field, Omit, Scalar, Shape};
@@ -141,14 +142,18 @@ impl Walk {
     fn scalar(&self, value: &Value, kind: Scalar) -> Result<Value, NormalError> {
         let wrong = |expected| Err(self.wrong(expected, kind_of(value)));
         match (kind, value) {
-            (
-                Scalar::Text
-                | Scalar::Bytes
-                | Scalar::Time
-                | Scalar::MicroTime
-                | Scalar::IntOrString,
-                Value::String(_),
-            )
+            (Scalar::Time | Scalar::MicroTime, Value::String(text)) => {
+                match time(text, kind == Scalar::MicroTime) {
+                    Some(text) => Ok(Value::String(text)),
+                    None => wrong("a time"),
+                }
+            }
+            (Scalar::Bytes, Value::Array(bytes)) => match encoded(bytes) {
+                Some(text) => Ok(Value::String(text)),
+                None => wrong("bytes"),
+            },
+            (Scalar::Bytes, Value::String(text)) if !is_base64(text) => wrong("base 64"),
+            (Scalar::Text | Scalar::Bytes | Scalar::IntOrString, Value::String(_))
             | (Scalar::Boolean, Value::Bool(_))
             | (Scalar::Number, Value::Number(_)) => Ok(value.clone()),
             (Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString, Value::Number(number)) => {
@@ -179,6 +184,73 @@ impl Walk {
             expected,
             got,
         }
+    }
+}
+
+/// A point in time in the form it is shown in: UTC, in whole seconds or with six digits more.
+fn time(text: &str, is_fine: bool) -> Option<String> {
+    let time: Timestamp = text.parse().ok()?;
+    let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    if text.as_bytes().get(10) != Some(&b'T') || (is_fine && digits != 6) {
+        return None;
+    }
+    let form = if is_fine { "%FT%T.%6fZ" } else { "%FT%TZ" };
+    Some(time.strftime(form).to_string())
+}
+
+/// Whether a text is groups of four digits, padded at the end.
+fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
+}
+
+/// Bytes that were given as numbers, in base 64.
+fn encoded(bytes: &[Value]) -> Option<String> {
+    let byte = |value: &Value| u8::try_from(value.as_u64()?).ok();
+    let bytes: Option<Vec<u8>> = bytes.iter().map(byte).collect();
+    Some(base64(&bytes?))
+}
+
+/// Bytes as text (RFC 4648).
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let letter = LETTERS[(bits >> shift & 63) as usize];
+            text.push(if place <= chunk.len() {
+                char::from(letter)
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}
+
+/// The object as apply and strategic merge patches hand it on: whole numbers that are too large for their type lose their upper
+/// bits, as in the reference server.
+pub fn wrapped(object: &Value, shape: Shape<'_>) -> Value {
+    match object {
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (key.clone(), wrapped(value, shape.child_or_deduced(key))))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| wrapped(item, shape.items()))
+            .collect(),
+        Value::Number(number) if shape.scalar() == Some(Scalar::Int32) => {
+            match number.as_i64().map(i64::to_le_bytes) {
+                Some([a, b, c, d, ..]) => i32::from_le_bytes([a, b, c, d]).into(),
+                None => object.clone(),
+            }
+        }
+        other => other.clone(),
     }
 }
 
@@ -244,7 +316,8 @@ fn expected(shape: Shape<'_>) -> &'static str {
     if shape.is_map() { "a map" } else { "a list" }
 }
 
-fn kind_of(value: &Value) -> &'static str {
+/// The type of a value, in words.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

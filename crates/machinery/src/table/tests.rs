@@ -110,6 +110,27 @@ fn quantities_have_one_form() {
 }
 
 #[test]
+fn times_and_bytes_have_one_form() {
+    let metadata = table().object_meta();
+    let time = |given: &str| {
+        let object = json!({"creationTimestamp": given});
+        normal(&object, metadata).map(|normal| normal.object["creationTimestamp"].clone())
+    };
+    assert_eq!(
+        time("2026-01-02T05:04:05.9+02:00"),
+        Ok(json!("2026-01-02T03:04:05Z"))
+    );
+    assert!(time("2026-01-02 03:04:05Z").is_err());
+    let secret = table().shape("", "v1", "Secret").unwrap();
+    let data = |given: serde_json::Value| {
+        let object = json!({"data": {"a": given}});
+        normal(&object, secret).map(|normal| normal.object["data"]["a"].clone())
+    };
+    assert_eq!(data(json!([1, 2])), Ok(json!("AQI=")));
+    assert!(data(json!("Not Valid!")).is_err());
+}
+
+#[test]
 fn custom_resources_get_metadata() {
     let shapes = Shapes::structural(&json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {"a": {"type": "string"}}}}}));

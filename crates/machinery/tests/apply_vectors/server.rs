@@ -198,7 +198,7 @@ impl Server {
             if generation > 0 {
                 object["metadata"]["generation"] = json!(generation + 1);
             }
-            object["metadata"]["deletionTimestamp"] = json!("TIME");
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
             object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
             self.revision += 1;
             object["metadata"]["resourceVersion"] = json!(self.revision.to_string());

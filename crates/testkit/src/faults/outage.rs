@@ -19,16 +19,22 @@ impl Outage {
         self.0.borrow().clone()
     }
 
-    /// A watch that goes down with the link: silent for good if it hangs, ended otherwise.
+    /// Ends when the link is up again.
+    pub(super) async fn restored(&self) {
+        let _ = self.0.subscribe().wait_for(Option::is_none).await;
+    }
+
+    /// A watch that goes down with the link; with one that hangs it falls silent and ends once the
+    /// link is up again, as a connection does to a server that started anew.
     pub(super) fn over(&self, body: Body) -> Body {
+        let outage = self.clone();
         let mut link = self.0.subscribe();
         let down = async move {
             let _ = link.wait_for(Option::is_some).await;
         };
-        let outage = self.clone();
         let silence = stream::once(async move {
             if outage.fault() == Some(Fault::Hang) {
-                std::future::pending::<()>().await;
+                outage.restored().await;
             }
         });
         let frames = body.into_data_stream().take_until(Box::pin(down));

@@ -68,7 +68,11 @@ impl<'a> Members<'a> {
         match self.take(name) {
             Some(Cow::Borrowed(raw)) => {
                 let list: Option<Vec<&'a RawValue>> = serde_json::from_str(raw.get())?;
-                Ok(list.unwrap_or_default().into_iter().map(Cow::Borrowed).collect())
+                Ok(list
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(Cow::Borrowed)
+                    .collect())
             }
             _ => Ok(Vec::new()),
         }
@@ -101,7 +105,10 @@ impl<'a> Members<'a> {
 }
 
 pub(super) fn write_member(out: &mut Vec<u8>, name: &str, value: &RawValue) {
-    if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+    if name
+        .bytes()
+        .all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
+    {
         out.push(b'"');
         out.extend_from_slice(name.as_bytes());
         out.push(b'"');
@@ -152,7 +159,11 @@ impl<'de> Visitor<'de> for AllMembers {
         while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
             if Some(&*name) == self.apart {
                 let list: Option<Vec<&'de RawValue>> = map.next_value()?;
-                endpoints = list.unwrap_or_default().into_iter().map(Cow::Borrowed).collect();
+                endpoints = list
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(Cow::Borrowed)
+                    .collect();
             } else {
                 members.push((name, Cow::Borrowed(map.next_value::<&'de RawValue>()?)));
             }

@@ -47,7 +47,9 @@ impl Parts<'_> {
             }
             Lists::Subsets(_) => {
                 let mut subset = Subset::default();
-                subset.addresses.push(Cow::Owned(raw(json!({ "ip": address }))?));
+                subset
+                    .addresses
+                    .push(Cow::Owned(raw(json!({ "ip": address }))?));
                 subset.rest.put("ports", ports);
                 Lists::Subsets(vec![subset])
             }

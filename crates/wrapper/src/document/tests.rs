@@ -54,7 +54,9 @@ fn what_is_kept_is_untouched_and_bookkeeping_of_the_store_goes() {
 fn putting_together_what_was_put_together_changes_nothing() {
     for (source, object) in [(Source::Slices, slice()), (Source::Endpoints, endpoints())] {
         let text = object.to_string();
-        let once = Parts::parse(source, text.as_bytes()).unwrap().write(|_| true);
+        let once = Parts::parse(source, text.as_bytes())
+            .unwrap()
+            .write(|_| true);
         let again = Parts::parse(source, &once.bytes).unwrap().write(|_| true);
         assert_eq!((again.bytes, again.stable), (once.bytes, once.stable));
     }
@@ -87,7 +89,13 @@ fn facts_of_a_slice_follow_kubernetes_defaults() {
     let facts: Vec<_> = parts
         .facts()
         .iter()
-        .map(|fact| (fact.node.clone().map(Cow::into_owned), fact.ready, fact.serving))
+        .map(|fact| {
+            (
+                fact.node.clone().map(Cow::into_owned),
+                fact.ready,
+                fact.serving,
+            )
+        })
         .collect();
     let expected = [
         (Some("a".to_owned()), true, true),
@@ -109,24 +117,41 @@ fn endpoints_lose_addresses_and_then_their_subsets() {
     let kept = written(Source::Endpoints, &object, |at| at == 2);
     let expected = json!([{"notReadyAddresses": [{"ip": "10.0.0.3", "nodeName": "b"}], "ports": [{"port": 80}]}]);
     assert_eq!(kept["subsets"], expected);
-    assert_eq!(written(Source::Endpoints, &object, |_| false)["subsets"], json!([]));
-    assert_eq!(written(Source::Endpoints, &object, |_| true)["subsets"], object["subsets"]);
+    assert_eq!(
+        written(Source::Endpoints, &object, |_| false)["subsets"],
+        json!([])
+    );
+    assert_eq!(
+        written(Source::Endpoints, &object, |_| true)["subsets"],
+        object["subsets"]
+    );
 }
 
 #[test]
 fn the_api_server_is_replaced_by_the_nodes_own_proxy_where_annotations_say_so() {
     let mut object = slice();
     object["metadata"]["labels"]["kubernetes.io/service-name"] = "kubernetes".into();
-    let annotations = json!({"superedge.io/local-endpoint": "169.254.20.11", "superedge.io/local-port": "51003"});
+    let annotations =
+        json!({"superedge.io/local-endpoint": "169.254.20.11", "superedge.io/local-port": "51003"});
     object["metadata"]["annotations"] = annotations.clone();
     let kept = written(Source::Slices, &object, |_| true);
-    assert_eq!(kept["endpoints"], json!([{"addresses": ["169.254.20.11"], "conditions": {}}]));
-    assert_eq!(kept["ports"], json!([{"name": "https", "port": 51003, "protocol": "TCP"}]));
+    assert_eq!(
+        kept["endpoints"],
+        json!([{"addresses": ["169.254.20.11"], "conditions": {}}])
+    );
+    assert_eq!(
+        kept["ports"],
+        json!([{"name": "https", "port": 51003, "protocol": "TCP"}])
+    );
 
     let mut whole = endpoints();
-    whole["metadata"] = json!({"name": "kubernetes", "namespace": "default", "annotations": annotations});
+    whole["metadata"] =
+        json!({"name": "kubernetes", "namespace": "default", "annotations": annotations});
     let kept = written(Source::Endpoints, &whole, |_| true);
-    assert_eq!(kept["subsets"][0]["addresses"], json!([{"ip": "169.254.20.11"}]));
+    assert_eq!(
+        kept["subsets"][0]["addresses"],
+        json!([{"ip": "169.254.20.11"}])
+    );
 
     for (path, value) in [
         ("superedge.io/local-endpoint", "nonsense"),
@@ -142,11 +167,24 @@ fn the_api_server_is_replaced_by_the_nodes_own_proxy_where_annotations_say_so() 
 
 #[test]
 fn what_is_no_object_is_refused_and_nothing_panics() {
-    for json in ["", "null", "[]", "7", r#"{"metadata":7}"#, r#"{"endpoints":{}}"#, "{\"a\":1", "\u{0}"] {
-        assert!(Parts::parse(Source::Slices, json.as_bytes()).is_err(), "{json}");
+    for json in [
+        "",
+        "null",
+        "[]",
+        "7",
+        r#"{"metadata":7}"#,
+        r#"{"endpoints":{}}"#,
+        "{\"a\":1",
+        "\u{0}",
+    ] {
+        assert!(
+            Parts::parse(Source::Slices, json.as_bytes()).is_err(),
+            "{json}"
+        );
     }
     assert!(Parts::parse(Source::Slices, b"\xff{}").is_err());
-    let odd = br#"{"metadata":{"labels":7,"annotations":null},"endpoints":[7,null,{"nodeName":3}]}"#;
+    let odd =
+        br#"{"metadata":{"labels":7,"annotations":null},"endpoints":[7,null,{"nodeName":3}]}"#;
     let parts = Parts::parse(Source::Slices, odd).unwrap();
     assert_eq!(parts.service(), None);
     assert!(parts.facts().iter().all(|f| f.node.is_none() && !f.ready));

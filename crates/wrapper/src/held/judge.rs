@@ -41,7 +41,9 @@ impl Mask {
     }
 
     pub(crate) fn has(&self, at: usize) -> bool {
-        self.0.get(at / 8).is_some_and(|bits| bits & (1 << (at % 8)) != 0)
+        self.0
+            .get(at / 8)
+            .is_some_and(|bits| bits & (1 << (at % 8)) != 0)
     }
 }
 
@@ -86,7 +88,10 @@ impl Held {
         let Eye::Node = eye else {
             return Family::ALL.map(|family| (family, Verdict::AnyKey)).into();
         };
-        let pieces: Vec<_> = self.pieces_of(service).filter(|(of, ..)| *of == source).collect();
+        let pieces: Vec<_> = self
+            .pieces_of(service)
+            .filter(|(of, ..)| *of == source)
+            .collect();
         let all = pieces.iter().flat_map(|(_, _, piece)| piece.endpoints());
         let decide = |family: Family| {
             let of_family = all.clone().filter(move |(of, _)| *of == family);

@@ -57,7 +57,10 @@ impl Piece {
     /// The same around text that is pressed already.
     pub(crate) fn with_body(parts: &Parts<'_>, body: Pressed, names: &mut NodeNames) -> Self {
         let packed = |fact: &crate::document::Facts<'_>| {
-            let node = fact.node.as_ref().map_or(NO_NODE, |name| names.number(name));
+            let node = fact
+                .node
+                .as_ref()
+                .map_or(NO_NODE, |name| names.number(name));
             let flag = |set: bool, flag: u32| if set { flag } else { 0 };
             let family = (fact.family as u32) << FAMILY;
             (node & NODE) | family | flag(fact.ready, READY) | flag(fact.serving, SERVING)

@@ -51,13 +51,20 @@ impl Lens {
         for source in Source::ALL {
             let pieces = held.pieces(source);
             touched.services.extend(pieces.services().cloned());
-            touched.pieces.extend(pieces.iter().map(|(key, _)| (source, Arc::clone(key))));
+            touched
+                .pieces
+                .extend(pieces.iter().map(|(key, _)| (source, Arc::clone(key))));
         }
         touched
     }
 
     /// Brings what is shown up to date; gives the writes that make it so.
-    pub(crate) fn update(&mut self, held: &Held, eye: Eye<'_>, touched: &Touched<'_>) -> Vec<Write> {
+    pub(crate) fn update(
+        &mut self,
+        held: &Held,
+        eye: Eye<'_>,
+        touched: &Touched<'_>,
+    ) -> Vec<Write> {
         let mut writes = Vec::new();
         for (source, key) in &touched.pieces {
             let pieces = held.pieces(*source);
@@ -99,7 +106,12 @@ impl Lens {
             return None;
         }
         let Written { bytes, stable } = written(held, &judged, touched)?;
-        let Judged { source, key, mask, withheld } = judged;
+        let Judged {
+            source,
+            key,
+            mask,
+            withheld,
+        } = judged;
         if let Some(before) = self.shown.get_mut(&id)
             && let Some(entry) = self.store.get(&store_key(source, &key))
             && entry.value().get(..before.stable) == bytes.get(..stable)
@@ -107,9 +119,20 @@ impl Lens {
             (before.mask, before.withheld) = (mask, withheld);
             return None;
         }
-        self.shown.insert(id, Shown { mask, stable, withheld });
+        self.shown.insert(
+            id,
+            Shown {
+                mask,
+                stable,
+                withheld,
+            },
+        );
         // Boxed, so that the store keeps no spare room.
-        Some(write(source, &key, Change::Put(bytes.into_boxed_slice().into())))
+        Some(write(
+            source,
+            &key,
+            Change::Put(bytes.into_boxed_slice().into()),
+        ))
     }
 }
 

@@ -50,7 +50,10 @@ impl NodeName {
     }
 
     pub(crate) fn revision(&self) -> &str {
-        self.metadata.resource_version.as_deref().unwrap_or_default()
+        self.metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
     }
 
     /// Whether it belongs to a feed's set. Asked of every node, as there are servers in between
@@ -58,7 +61,9 @@ impl NodeName {
     pub(crate) fn is_in(&self, feed: &Feed) -> bool {
         let labels = self.metadata.labels.as_ref();
         feed.label().is_some_and(|(key, value)| {
-            labels.and_then(|labels| labels.get(key)).is_some_and(|own| own == value)
+            labels
+                .and_then(|labels| labels.get(key))
+                .is_some_and(|own| own == value)
         })
     }
 }
@@ -96,7 +101,9 @@ impl Listing {
                 }
             }
             Items::Plain(objects) => {
-                let Feed::Kind(kind) = feed else { return Ok(()) };
+                let Feed::Kind(kind) = feed else {
+                    return Ok(());
+                };
                 let object = Plain::read(*kind, json)?;
                 let known = objects.get(&object.key);
                 if known.is_none_or(|known| !is_older(&object.revision, &known.revision)) {

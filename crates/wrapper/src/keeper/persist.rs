@@ -29,7 +29,10 @@ impl Keeper {
         let plain = Kind::ALL.into_iter().filter(|kind| !kind.is_edited());
         let objects = plain.flat_map(|kind| {
             let of_kind = stored.clone().under(&kind.resource().key_prefix);
-            let entries: Vec<_> = of_kind.iter().map(|entry| (kind, Arc::clone(entry))).collect();
+            let entries: Vec<_> = of_kind
+                .iter()
+                .map(|entry| (kind, Arc::clone(entry)))
+                .collect();
             entries
         });
         let pieces = Source::ALL.into_iter().flat_map(|source| {
@@ -55,7 +58,10 @@ impl Keeper {
         let Some(meta) = restored.meta else {
             return Ok(found);
         };
-        let endpoints = meta.feeds.iter().any(|at| at.feed == Feed::Kind(Kind::Endpoints));
+        let endpoints = meta
+            .feeds
+            .iter()
+            .any(|at| at.feed == Feed::Kind(Kind::Endpoints));
         {
             let mut inner = self.inner();
             inner.endpoints_wanted = endpoints;
@@ -128,7 +134,10 @@ impl Keeper {
 impl Inner {
     fn feed_metas(&self) -> Vec<FeedMeta> {
         let lasting = |feed: &Feed| !matches!(feed, Feed::Unit(_));
-        let synced = self.feeds.iter().filter(|(feed, at)| at.synced && lasting(feed));
+        let synced = self
+            .feeds
+            .iter()
+            .filter(|(feed, at)| at.synced && lasting(feed));
         synced
             .map(|(feed, at)| FeedMeta {
                 feed: feed.clone(),

@@ -40,8 +40,14 @@ impl Plain {
         if name.is_empty() {
             return Err("no name".to_owned());
         }
-        let namespace = metadata.get("namespace").map(text).filter(|_| resource.namespaced);
-        let revision = metadata.get("resourceVersion").map(text).unwrap_or_default();
+        let namespace = metadata
+            .get("namespace")
+            .map(text)
+            .filter(|_| resource.namespaced);
+        let revision = metadata
+            .get("resourceVersion")
+            .map(text)
+            .unwrap_or_default();
         object["kind"] = (*resource.kind).into();
         object["apiVersion"] = resource.api_version().into();
         let says = match kind {
@@ -61,7 +67,10 @@ impl Plain {
 }
 
 fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+    let labels = object["metadata"]["labels"]
+        .as_object()
+        .into_iter()
+        .flatten();
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
     labels.filter_map(text).collect()
 }

@@ -52,7 +52,10 @@ impl Keeper {
         let kinds = kinds.into_iter().filter(|feed| !inner.is_synced(feed));
         let peers = inner.held.wanted_peers().into_iter();
         let peers = peers.filter(|(key, _)| !inner.held.peers().contains_key(key));
-        let peers = peers.map(|(key, value)| Feed::Peers { key: key.into(), value });
+        let peers = peers.map(|(key, value)| Feed::Peers {
+            key: key.into(),
+            value,
+        });
         kinds.chain(peers).map(|feed| feed.to_string()).collect()
     }
 
@@ -64,7 +67,10 @@ impl Keeper {
     pub(crate) fn figures(&self) -> Figures {
         let inner = self.inner();
         let is_malformed = |topology: &Topology| matches!(topology, Topology::Malformed(_));
-        let malformed = inner.held.rules().filter(|(_, rule)| is_malformed(&rule.topology));
+        let malformed = inner
+            .held
+            .rules()
+            .filter(|(_, rule)| is_malformed(&rule.topology));
         let age = inner.age(self.now());
         Figures {
             withheld: inner.lens.withheld(),
@@ -73,14 +79,23 @@ impl Keeper {
             online: age.is_none(),
             age: age.unwrap_or(0),
             revision: self.reader.store().revision(),
-            feeds: inner.feeds.iter().map(|(feed, at)| (feed.to_string(), at.clone())).collect(),
+            feeds: inner
+                .feeds
+                .iter()
+                .map(|(feed, at)| (feed.to_string(), at.clone()))
+                .collect(),
         }
     }
 
     /// What this node sees of a service, and why.
     pub(crate) fn explain(&self, service: &str) -> Value {
         let inner = self.inner();
-        let own: Value = inner.held.labels().iter().map(|(k, v)| (k.clone(), json!(v))).collect();
+        let own: Value = inner
+            .held
+            .labels()
+            .iter()
+            .map(|(k, v)| (k.clone(), json!(v)))
+            .collect();
         let Some(rule) = inner.held.rule(service) else {
             return json!({ "service": service, "known": false, "node": self.node, "labels": own,
                 "objects": inner.objects(service) });
@@ -90,7 +105,10 @@ impl Keeper {
             Topology::Malformed(why) => json!({ "malformed": why }),
             Topology::Keys { keys, any } => json!({ "keys": keys, "any": any }),
         };
-        let peers = rule.keys().iter().map(|key| (key.to_string(), inner.peers_of(key)));
+        let peers = rule
+            .keys()
+            .iter()
+            .map(|key| (key.to_string(), inner.peers_of(key)));
         json!({
             "service": service, "known": true, "node": self.node, "labels": own,
             "topology": topology, "keepExternal": rule.keep_external,
@@ -102,7 +120,10 @@ impl Keeper {
     /// All services at a glance.
     pub(crate) fn overview(&self) -> Value {
         let inner = self.inner();
-        let rules = inner.held.rules().filter(|(_, rule)| rule.topology != Topology::Open);
+        let rules = inner
+            .held
+            .rules()
+            .filter(|(_, rule)| rule.topology != Topology::Open);
         let services: serde_json::Map<String, Value> = rules
             .map(|(service, rule)| {
                 let said = match &rule.topology {
@@ -145,7 +166,11 @@ impl Inner {
         let mut objects = Vec::new();
         for source in Source::ALL {
             let verdicts = rule.map(|rule| self.held.verdicts(source, service, rule, Eye::Node));
-            for (_, key, piece) in self.held.pieces_of(service).filter(|(of, ..)| *of == source) {
+            for (_, key, piece) in self
+                .held
+                .pieces_of(service)
+                .filter(|(of, ..)| *of == source)
+            {
                 let endpoints = piece.endpoints().map(|(family, one)| {
                     let verdict = verdicts.as_ref().and_then(|all| all.get(&family));
                     let fate = match (rule, verdict) {

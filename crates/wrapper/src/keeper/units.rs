@@ -57,7 +57,9 @@ impl Keeper {
     pub(crate) fn unit(&self, name: &str, kind: Kind) -> UnitView {
         let mut inner = self.inner();
         inner.endpoints_wanted |= kind == Kind::Endpoints;
-        inner.units.retain(|unit, state| unit == name || !state.is_idle());
+        inner
+            .units
+            .retain(|unit, state| unit == name || !state.is_idle());
         if !inner.units.contains_key(name) {
             if inner.units.len() >= MOST {
                 return UnitView::TooMany;
@@ -90,7 +92,10 @@ impl Keeper {
         let now = self.now().as_microsecond().max(0).unsigned_abs();
         Store::builder()
             .after(now.max(self.reader.store().revision()))
-            .limits(Limits { events: 1 << 12, bytes: 1 << 20 })
+            .limits(Limits {
+                events: 1 << 12,
+                bytes: 1 << 20,
+            })
             .build()
     }
 }
@@ -98,7 +103,9 @@ impl Keeper {
 impl Inner {
     pub(super) fn set_unit(&mut self, name: &str, nodes: BTreeSet<NodeId>) {
         let Inner { held, units, .. } = self;
-        let Some(unit) = units.get_mut(name) else { return };
+        let Some(unit) = units.get_mut(name) else {
+            return;
+        };
         unit.nodes = nodes;
         let store = unit.reader.store().clone();
         unit.lens.get_or_insert_with(|| Lens::new(store));
@@ -107,14 +114,23 @@ impl Inner {
 
     pub(super) fn set_unit_member(&mut self, name: &str, node: NodeId, member: bool) {
         let Inner { held, units, .. } = self;
-        let Some(unit) = units.get_mut(name) else { return };
+        let Some(unit) = units.get_mut(name) else {
+            return;
+        };
         if member {
             unit.nodes.insert(node);
         } else {
             unit.nodes.remove(&node);
         }
         let services = Lens::everything(held).services;
-        update(held, unit, &Touched { services, ..Touched::default() });
+        update(
+            held,
+            unit,
+            &Touched {
+                services,
+                ..Touched::default()
+            },
+        );
     }
 
     pub(super) fn update_units(&mut self, touched: &Touched<'_>) {

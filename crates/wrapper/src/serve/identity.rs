@@ -98,10 +98,12 @@ fn element(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match first {
-        0..0x80 => (usize::from(*first), rest),
+        0..=0x7f => (usize::from(*first), rest),
         0x81..=0x84 => {
             let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            let length = digits.iter().fold(0, |sum, digit| (sum << 8) | usize::from(*digit));
+            let length = digits
+                .iter()
+                .fold(0, |sum, digit| (sum << 8) | usize::from(*digit));
             (length, rest)
         }
         _ => return None,
@@ -121,7 +123,9 @@ mod tests {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         for group in groups {
-            params.distinguished_name.push(DnType::OrganizationName, *group);
+            params
+                .distinguished_name
+                .push(DnType::OrganizationName, *group);
         }
         let key = KeyPair::generate().unwrap();
         params.self_signed(&key).unwrap().der().to_vec()

@@ -57,11 +57,13 @@ impl Path {
                 })
             }
             [prefix, ..] if *prefix == INGRESS_VIEW => Err(strange()),
-            ["api", version, rest @ ..] if !rest.is_empty() => {
-                Target::parse("", version, rest).map(Self::Resource).ok_or_else(strange)
-            }
+            ["api", version, rest @ ..] if !rest.is_empty() => Target::parse("", version, rest)
+                .map(Self::Resource)
+                .ok_or_else(strange),
             ["apis", group, version, rest @ ..] if !rest.is_empty() => {
-                Target::parse(group, version, rest).map(Self::Resource).ok_or_else(strange)
+                Target::parse(group, version, rest)
+                    .map(Self::Resource)
+                    .ok_or_else(strange)
             }
             _ => Ok(Self::Other),
         }
@@ -118,7 +120,9 @@ fn segment(text: &str) -> Option<String> {
     let strange = decoded.is_empty()
         || decoded == "."
         || decoded == ".."
-        || decoded.chars().any(|c| c == '/' || c == '\\' || c == '%' || c.is_control());
+        || decoded
+            .chars()
+            .any(|c| c == '/' || c == '\\' || c == '%' || c.is_control());
     (!strange).then_some(decoded)
 }
 
@@ -133,8 +137,12 @@ mod tests {
                 let watch = if t.watch { "|watch" } else { "" };
                 format!(
                     "{}|{}|{}|{}|{}|{}{watch}",
-                    t.group, t.version, t.plural,
-                    part(t.namespace), part(t.name), part(t.subresource)
+                    t.group,
+                    t.version,
+                    t.plural,
+                    part(t.namespace),
+                    part(t.name),
+                    part(t.subresource)
                 )
             }
             other => format!("{other:?}"),
@@ -149,26 +157,59 @@ mod tests {
             ("/api/v1/namespaces/a/services/b", "|v1|services|a|b|-"),
             ("/api/v1/namespaces/a", "|v1|namespaces|-|a|-"),
             ("/api/v1/namespaces/a/status", "|v1|namespaces|-|a|status"),
-            ("/api/v1/namespaces/a/endpoints/b/x/y", "|v1|endpoints|a|b|x"),
-            ("/api/v1/watch/namespaces/a/endpoints", "|v1|endpoints|a|-|-|watch"),
-            ("/apis/discovery.k8s.io/v1/end%70ointslices", "discovery.k8s.io|v1|endpointslices|-|-|-"),
+            (
+                "/api/v1/namespaces/a/endpoints/b/x/y",
+                "|v1|endpoints|a|b|x",
+            ),
+            (
+                "/api/v1/watch/namespaces/a/endpoints",
+                "|v1|endpoints|a|-|-|watch",
+            ),
+            (
+                "/apis/discovery.k8s.io/v1/end%70ointslices",
+                "discovery.k8s.io|v1|endpointslices|-|-|-",
+            ),
         ] {
             assert_eq!(target(path), expected, "{path}");
         }
         assert_eq!(Path::parse("/version").unwrap(), Path::Other);
-        assert_eq!(Path::parse("/apis/discovery.k8s.io/v1").unwrap(), Path::Other);
-        assert_eq!(Path::parse("/readyz").unwrap(), Path::Own("readyz".to_owned()));
-        let unit = Path::Unit { unit: "u".to_owned(), rest: "/api/v1/endpoints".to_owned() };
-        assert_eq!(Path::parse("/superedge-ingress/u/api/v1/endpoints").unwrap(), unit);
+        assert_eq!(
+            Path::parse("/apis/discovery.k8s.io/v1").unwrap(),
+            Path::Other
+        );
+        assert_eq!(
+            Path::parse("/readyz").unwrap(),
+            Path::Own("readyz".to_owned())
+        );
+        let unit = Path::Unit {
+            unit: "u".to_owned(),
+            rest: "/api/v1/endpoints".to_owned(),
+        };
+        assert_eq!(
+            Path::parse("/superedge-ingress/u/api/v1/endpoints").unwrap(),
+            unit
+        );
     }
 
     #[test]
     fn what_could_mean_two_things_is_refused() {
         for path in [
-            "", "/", "//api/v1/endpoints", "/api//v1/endpoints", "/api/v1/./endpoints",
-            "/api/v1/x/../endpoints", "/api/v1/%2e%2e/endpoints", "/api/v1/a%2fb", "/api/v1/%ff",
-            "/api/v1/a%00", "/api/v1/a%5cb", "/api/v1/%252e", "/superedge-ingress",
-            "/superedge-ingress/", "/superedge-ingress/u", "/superedge-ingress//api/v1/endpoints",
+            "",
+            "/",
+            "//api/v1/endpoints",
+            "/api//v1/endpoints",
+            "/api/v1/./endpoints",
+            "/api/v1/x/../endpoints",
+            "/api/v1/%2e%2e/endpoints",
+            "/api/v1/a%2fb",
+            "/api/v1/%ff",
+            "/api/v1/a%00",
+            "/api/v1/a%5cb",
+            "/api/v1/%252e",
+            "/superedge-ingress",
+            "/superedge-ingress/",
+            "/superedge-ingress/u",
+            "/superedge-ingress//api/v1/endpoints",
             "/api/v1/watch/",
         ] {
             assert!(Path::parse(path).is_err(), "{path}");

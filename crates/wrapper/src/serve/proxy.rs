@@ -21,7 +21,13 @@ const ANSWER: Duration = Duration::from_mins(1);
 const LONGEST: usize = 3 << 20;
 /// Headers that belong to one connection and not to the request.
 const HOP_BY_HOP: [HeaderName; 7] = [
-    CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION,
+    CONTENT_LENGTH,
+    HOST,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
 ];
 /// All that is passed on under the wrapper's own name.
 const HARMLESS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, USER_AGENT];
@@ -38,7 +44,11 @@ impl Server {
         if own_name && !is_allowed(&parts.method, path) {
             return refuse(&forbidden(parts, path));
         }
-        let client = if own_name { &self.link.own } else { &self.link.bare };
+        let client = if own_name {
+            &self.link.own
+        } else {
+            &self.link.bare
+        };
         let uri = parts.uri.path_and_query().map_or("/", |uri| uri.as_str());
         let body = match Limited::new(body, LONGEST).collect().await {
             Ok(body) => body.to_bytes(),
@@ -54,7 +64,9 @@ impl Server {
         match timeout(ANSWER, client.send(request)).await {
             Ok(Ok(response)) => {
                 let mut response = response.map(boxed);
-                HOP_BY_HOP.iter().for_each(|name| drop(response.headers_mut().remove(name)));
+                HOP_BY_HOP
+                    .iter()
+                    .for_each(|name| drop(response.headers_mut().remove(name)));
                 response
             }
             Ok(Err(error)) => refuse(&Status::unavailable(format!(
@@ -70,7 +82,11 @@ fn is_allowed(method: &Method, path: &Path) -> bool {
     match path {
         Path::Resource(target) => {
             let Target { group, plural, .. } = target;
-            let name = (group.as_str(), plural.as_str(), target.subresource.as_deref());
+            let name = (
+                group.as_str(),
+                plural.as_str(),
+                target.subresource.as_deref(),
+            );
             match name {
                 ("" | "events.k8s.io", "events", None) => {
                     let in_namespace = target.namespace.is_some();

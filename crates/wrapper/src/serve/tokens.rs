@@ -85,7 +85,12 @@ impl Tokens {
     }
 
     /// Who shows a token.
-    pub(crate) async fn identify(&self, token: &str, keys: &Keys, now: i64) -> Result<Identity, Refused> {
+    pub(crate) async fn identify(
+        &self,
+        token: &str,
+        keys: &Keys,
+        now: i64,
+    ) -> Result<Identity, Refused> {
         let who = keys.verify(token, now)?;
         if self.is_revoked(token).await {
             return Err(Refused::Revoked);
@@ -97,9 +102,14 @@ impl Tokens {
     pub(crate) async fn fetch(&self) -> Option<Keys> {
         let get = async |path: &str| -> Option<Value> {
             let request = Request::get(path).body(Vec::new()).ok()?;
-            timeout(PATIENCE, self.client.request(request)).await.ok()?.ok()
+            timeout(PATIENCE, self.client.request(request))
+                .await
+                .ok()?
+                .ok()
         };
-        let issuer = get("/.well-known/openid-configuration").await?["issuer"].as_str()?.to_owned();
+        let issuer = get("/.well-known/openid-configuration").await?["issuer"]
+            .as_str()?
+            .to_owned();
         let keys = get("/openid/v1/jwks").await?["keys"].as_array()?.clone();
         Some(Keys { issuer, keys })
     }
@@ -130,7 +140,9 @@ impl Tokens {
     }
 
     fn confirmed(&self) -> MutexGuard<'_, BTreeMap<[u8; 32], (Instant, bool)>> {
-        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.confirmed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,7 +158,10 @@ impl Keys {
         let header: Header = json_of(head)?;
         let claims: Claims = json_of(body)?;
         let signature = bytes_of(signature)?;
-        let signed = token.as_bytes().get(..head.len() + 1 + body.len()).ok_or(Refused::Malformed)?;
+        let signed = token
+            .as_bytes()
+            .get(..head.len() + 1 + body.len())
+            .ok_or(Refused::Malformed)?;
         let fits = |key: &&Value| key["kid"].as_str().unwrap_or_default() == header.kid;
         let mut keys = self.keys.iter().filter(fits).peekable();
         keys.peek().ok_or(Refused::UnknownKey)?;
@@ -158,7 +173,9 @@ impl Keys {
         }
         let is_for_us = match &claims.aud {
             Value::String(audience) => *audience == self.issuer,
-            Value::Array(audiences) => audiences.iter().any(|audience| *audience == self.issuer.as_str()),
+            Value::Array(audiences) => audiences
+                .iter()
+                .any(|audience| *audience == self.issuer.as_str()),
             _ => false,
         };
         if !is_for_us || claims.iss != self.issuer {
@@ -169,7 +186,9 @@ impl Keys {
 }
 
 fn service_account(user: String) -> Result<Identity, Refused> {
-    let account = user.strip_prefix("system:serviceaccount:").ok_or(Refused::Malformed)?;
+    let account = user
+        .strip_prefix("system:serviceaccount:")
+        .ok_or(Refused::Malformed)?;
     let (namespace, _) = account.split_once(':').ok_or(Refused::Malformed)?;
     let groups = vec![
         "system:authenticated".to_owned(),
@@ -185,7 +204,8 @@ fn is_signed(algorithm: &str, key: &Value, signed: &[u8], signature: &[u8]) -> b
         ("RS256", Some("RSA")) => match (part("n"), part("e")) {
             (Some(n), Some(e)) => {
                 let key = RsaPublicKeyComponents { n, e };
-                key.verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature).is_ok()
+                key.verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature)
+                    .is_ok()
             }
             _ => false,
         },
@@ -223,21 +243,35 @@ mod tests {
     impl Issuer {
         fn new() -> Self {
             let random = SystemRandom::new();
-            let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-            Self(EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random).unwrap())
+            let document =
+                EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+            Self(
+                EcdsaKeyPair::from_pkcs8(
+                    &ECDSA_P256_SHA256_FIXED_SIGNING,
+                    document.as_ref(),
+                    &random,
+                )
+                .unwrap(),
+            )
         }
 
         fn keys(&self) -> Keys {
             let point = self.0.public_key().as_ref();
             let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
             let key = json!({ "kty": "EC", "kid": "k", "x": text(&point[1..33]), "y": text(&point[33..]) });
-            Keys { issuer: ISSUER.to_owned(), keys: vec![key] }
+            Keys {
+                issuer: ISSUER.to_owned(),
+                keys: vec![key],
+            }
         }
 
         fn token(&self, header: &Value, claims: &Value) -> String {
             let text = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
             let signed = format!("{}.{}", text(header), text(claims));
-            let signature = self.0.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
+            let signature = self
+                .0
+                .sign(&SystemRandom::new(), signed.as_bytes())
+                .unwrap();
             format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
         }
     }
@@ -253,16 +287,25 @@ mod tests {
         let keys = issuer.keys();
         let who = keys.verify(&issuer.token(&header, &claims()), 150).unwrap();
         assert_eq!(who.user, "system:serviceaccount:kube-system:coredns");
-        assert!(who.groups.contains(&"system:serviceaccounts:kube-system".to_owned()));
+        assert!(
+            who.groups
+                .contains(&"system:serviceaccounts:kube-system".to_owned())
+        );
 
         let token = issuer.token(&header, &claims());
         assert_eq!(keys.verify(&token, 99), Err(Refused::Untimely));
         assert_eq!(keys.verify(&token, 200), Err(Refused::Untimely));
-        assert_eq!(Keys::default().verify(&token, 150), Err(Refused::UnknownKey));
+        assert_eq!(
+            Keys::default().verify(&token, 150),
+            Err(Refused::UnknownKey)
+        );
         let forged = Issuer::new().token(&header, &claims());
         assert_eq!(keys.verify(&forged, 150), Err(Refused::Forged));
         let unsigned = json!({ "alg": "none", "kid": "k" });
-        assert_eq!(keys.verify(&issuer.token(&unsigned, &claims()), 150), Err(Refused::Forged));
+        assert_eq!(
+            keys.verify(&issuer.token(&unsigned, &claims()), 150),
+            Err(Refused::Forged)
+        );
         for (field, value, refused) in [
             ("aud", json!(["other"]), Refused::Audience),
             ("aud", json!(null), Refused::Audience),
@@ -271,7 +314,11 @@ mod tests {
         ] {
             let mut claims = claims();
             claims[field] = value;
-            assert_eq!(keys.verify(&issuer.token(&header, &claims), 150), Err(refused), "{field}");
+            assert_eq!(
+                keys.verify(&issuer.token(&header, &claims), 150),
+                Err(refused),
+                "{field}"
+            );
         }
         for token in ["", "a.b", "a.b.c", "....", "e30.e30.", "\u{0}.\u{0}.\u{0}"] {
             assert!(keys.verify(token, 150).is_err(), "{token}");

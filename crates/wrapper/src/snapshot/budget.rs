@@ -17,7 +17,10 @@ pub(crate) struct Budget {
 impl Budget {
     /// A full one: a quarter of an hour's bytes may be written at once.
     pub(crate) fn new(per_hour: u64) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "a few bytes more or less do not matter")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a few bytes more or less do not matter"
+        )]
         let most = per_hour as f64 / 4.0;
         Self {
             per_hour: per_hour.max(1),
@@ -39,7 +42,10 @@ impl Budget {
     /// Notes a write.
     pub(crate) fn spend(&mut self, bytes: u64) {
         self.fill();
-        #[expect(clippy::cast_precision_loss, reason = "a few bytes more or less do not matter")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a few bytes more or less do not matter"
+        )]
         let bytes = bytes as f64;
         self.left -= bytes;
     }
@@ -52,7 +58,10 @@ impl Budget {
     }
 
     fn per_second(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "a few bytes more or less do not matter")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a few bytes more or less do not matter"
+        )]
         let per_hour = self.per_hour as f64;
         per_hour / HOUR
     }

@@ -38,7 +38,11 @@ pub(super) fn save(folder: &Path, image: &Image) -> io::Result<u64> {
         length: 0,
     };
     write(&mut out, image)?;
-    let Summing { mut inner, sum, length } = out;
+    let Summing {
+        mut inner,
+        sum,
+        length,
+    } = out;
     inner.write_all(&[END])?;
     inner.write_all(&sum.finalize())?;
     let file = inner.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -91,7 +95,11 @@ fn write(out: &mut impl Write, image: &Image) -> io::Result<()> {
         put(out, SET, &[&serde_json::to_vec(set)?])?;
     }
     for (kind, piece) in &image.pieces {
-        let tag = if *kind == Kind::Slices { SLICE } else { ENDPOINTS };
+        let tag = if *kind == Kind::Slices {
+            SLICE
+        } else {
+            ENDPOINTS
+        };
         put(out, tag, &[piece.bytes()])?;
     }
     Ok(())

@@ -71,7 +71,11 @@ mod tests {
         for clock in [1_000, 5, 3_000_000, 0] {
             let (reserve, start) = Reserve::open(Some(folder.path()), clock);
             let store: Store = Store::builder().after(start).journal(reserve).build();
-            assert!(store.revision() >= last, "{} after {last}", store.revision());
+            assert!(
+                store.revision() >= last,
+                "{} after {last}",
+                store.revision()
+            );
             for n in 0..5 {
                 let event = store.put(format!("{n}"), "", Expect::Anything).unwrap();
                 assert!(event.revision > last);

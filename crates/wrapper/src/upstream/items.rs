@@ -67,7 +67,8 @@ impl Items {
         let next = if self.in_string {
             memchr::memchr2(b'"', b'\\', rest)
         } else {
-            rest.iter().position(|byte| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']'))
+            rest.iter()
+                .position(|byte| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']'))
         };
         next.unwrap_or(rest.len())
     }
@@ -133,7 +134,9 @@ mod tests {
         let mut rest = text;
         let mut sizes = sizes.iter().cycle();
         while !rest.is_empty() {
-            let size = sizes.next().map_or(rest.len(), |size| (*size).min(rest.len()));
+            let size = sizes
+                .next()
+                .map_or(rest.len(), |size| (*size).min(rest.len()));
             let (chunk, after) = rest.split_at(size.max(1).min(rest.len()));
             items
                 .feed(chunk, |item| {
@@ -143,15 +146,24 @@ mod tests {
                 .unwrap();
             rest = after;
         }
-        (found, items.finish().map(|text| serde_json::from_slice(&text).unwrap()))
+        (
+            found,
+            items
+                .finish()
+                .map(|text| serde_json::from_slice(&text).unwrap()),
+        )
     }
 
     #[test]
     fn items_are_cut_out_and_the_rest_is_the_list_without_them() {
         let items = json!([{"a": "]}\"\\"}, {"items": [1, {"items": []}]}, {}]);
         for text in [
-            json!({"kind": "XList", "metadata": {"resourceVersion": "7"}, "items": items}).to_string(),
-            serde_json::to_string_pretty(&json!({"items": items, "metadata": {"resourceVersion": "7"}})).unwrap(),
+            json!({"kind": "XList", "metadata": {"resourceVersion": "7"}, "items": items})
+                .to_string(),
+            serde_json::to_string_pretty(
+                &json!({"items": items, "metadata": {"resourceVersion": "7"}}),
+            )
+            .unwrap(),
         ] {
             for sizes in [vec![1], vec![3, 1], vec![4096]] {
                 let (found, around) = cut(text.as_bytes(), &sizes);
@@ -168,7 +180,9 @@ mod tests {
         let text = json!({"metadata": {"items": [1]}, "items": [{"a": 1}], "x": null}).to_string();
         for end in 0..text.len() {
             let mut items = Items::default();
-            items.feed(&text.as_bytes()[..end], |_| Ok::<_, ()>(())).unwrap();
+            items
+                .feed(&text.as_bytes()[..end], |_| Ok::<_, ()>(()))
+                .unwrap();
             assert_eq!(items.finish(), None, "{}", &text[..end]);
         }
     }

@@ -1,7 +1,7 @@
 //! One list or watch: the request, and its answer taken in as it comes.
 
-use super::{LIVED, Upstream};
 use super::items::Items;
+use super::{LIVED, Upstream};
 use crate::feed::{Feed, Selection};
 use crate::keeper::listing::Listing;
 use crate::keeper::{Believed, Happened};
@@ -65,7 +65,10 @@ pub(super) enum Trouble {
 impl Trouble {
     /// Whether a watch may go on from where it was.
     pub(super) fn go_on(&self) -> bool {
-        !matches!(self, Trouble::TooOld | Trouble::Unreadable(_) | Trouble::Doubtful)
+        !matches!(
+            self,
+            Trouble::TooOld | Trouble::Unreadable(_) | Trouble::Doubtful
+        )
     }
 }
 
@@ -140,13 +143,22 @@ impl Upstream {
     ) -> Result<Ended, Trouble> {
         if self.stream_lists {
             let listing = self.keeper.listing(feed);
-            return self.read_events(feed, selection, None, Some((listing, doubted))).await;
+            return self
+                .read_events(feed, selection, None, Some((listing, doubted)))
+                .await;
         }
-        let accept = if selection.metadata_only { LIST_OF_METADATA } else { JSON };
+        let accept = if selection.metadata_only {
+            LIST_OF_METADATA
+        } else {
+            JSON
+        };
         let response = match self.ask(selection, &[], accept).await {
             // Older servers have no such kind: there is nothing to hold.
-            Err(Trouble::Refused(StatusCode::NOT_FOUND)) if *feed == Feed::Kind(Kind::ServiceCidrs) => {
-                self.keeper.relist(feed, self.keeper.listing(feed), "", true);
+            Err(Trouble::Refused(StatusCode::NOT_FOUND))
+                if *feed == Feed::Kind(Kind::ServiceCidrs) =>
+            {
+                self.keeper
+                    .relist(feed, self.keeper.listing(feed), "", true);
                 return Err(Trouble::Refused(StatusCode::NOT_FOUND));
             }
             other => other?,
@@ -175,8 +187,13 @@ impl Upstream {
 
     /// A watch behind a server that gives no revisions; what it misses the next list shows.
     async fn watch_anew(&self, feed: &Feed, selection: &Selection) -> Result<Ended, Trouble> {
-        let ended = self.read_events(feed, selection, Some(String::new()), None).await?;
-        Ok(Ended { go_on: None, ..ended })
+        let ended = self
+            .read_events(feed, selection, Some(String::new()), None)
+            .await?;
+        Ok(Ended {
+            go_on: None,
+            ..ended
+        })
     }
 
     fn believe(
@@ -195,7 +212,11 @@ impl Upstream {
         Ok(())
     }
 
-    async fn items(&self, feed: &Feed, response: Response<Body>) -> Result<(Listing, ListHead), Trouble> {
+    async fn items(
+        &self,
+        feed: &Feed,
+        response: Response<Body>,
+    ) -> Result<(Listing, ListHead), Trouble> {
         let mut body = response.into_body();
         let mut items = Items::default();
         let mut listing = self.keeper.listing(feed);
@@ -240,7 +261,11 @@ impl Upstream {
                 ("resourceVersionMatch", "NotOlderThan"),
             ]),
         }
-        let accept = if selection.metadata_only { METADATA } else { JSON };
+        let accept = if selection.metadata_only {
+            METADATA
+        } else {
+            JSON
+        };
         let mut body = self.ask(selection, &query, accept).await?.into_body();
         let deadline = Instant::now() + Duration::from_secs(seconds) + LATE;
         // A lite-apiserver that is cut off opens watches too, and ends them at once.
@@ -259,7 +284,8 @@ impl Upstream {
             self.metrics.uplink_bytes.inc_by(chunk.len() as u64);
             buffer.extend_from_slice(&chunk);
             while let Some(end) = memchr::memchr(b'\n', &buffer) {
-                if let Next::Complete(revision) = self.event(feed, &buffer[..end], initial.as_mut())?
+                if let Next::Complete(revision) =
+                    self.event(feed, &buffer[..end], initial.as_mut())?
                     && let Some((listing, doubted)) = initial.take()
                 {
                     self.believe(feed, listing, &revision, doubted)?;
@@ -276,7 +302,10 @@ impl Upstream {
             return Err(Trouble::Cut);
         }
         // What is left is half an event: the link was cut in it, and it will come again.
-        Ok(Ended { go_on: self.keeper.resume(feed), events })
+        Ok(Ended {
+            go_on: self.keeper.resume(feed),
+            events,
+        })
     }
 
     fn event(
@@ -302,12 +331,21 @@ impl Upstream {
             "DELETED" => Happened::Gone,
             "BOOKMARK" => {
                 let bookmark: Bookmark = serde_json::from_slice(object).map_err(unreadable)?;
-                let ends = bookmark.metadata.annotations.contains_key(INITIAL_EVENTS_END);
+                let ends = bookmark
+                    .metadata
+                    .annotations
+                    .contains_key(INITIAL_EVENTS_END);
                 let revision = bookmark.metadata.resource_version;
                 if initial.is_some() {
-                    return Ok(if ends { Next::Complete(revision) } else { Next::GoOn });
+                    return Ok(if ends {
+                        Next::Complete(revision)
+                    } else {
+                        Next::GoOn
+                    });
                 }
-                self.keeper.bookmark(feed, &revision).map_err(Trouble::Unreadable)?;
+                self.keeper
+                    .bookmark(feed, &revision)
+                    .map_err(Trouble::Unreadable)?;
                 return Ok(Next::GoOn);
             }
             "ERROR" => return Err(told(object)),
@@ -358,10 +396,12 @@ fn uri(selection: &Selection, query: &[(&str, &str)]) -> String {
 /// been looked at: whoever reads it finds out whether it is one.
 fn usual(line: &[u8]) -> Option<(&'static str, &[u8])> {
     let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
-    ["MODIFIED", "ADDED", "DELETED"].into_iter().find_map(|kind| {
-        let rest = rest.strip_prefix(kind.as_bytes())?;
-        Some((kind, rest.strip_prefix(br#"","object":"#)?))
-    })
+    ["MODIFIED", "ADDED", "DELETED"]
+        .into_iter()
+        .find_map(|kind| {
+            let rest = rest.strip_prefix(kind.as_bytes())?;
+            Some((kind, rest.strip_prefix(br#"","object":"#)?))
+        })
 }
 
 /// Why a stream says it ends.
@@ -376,7 +416,9 @@ fn told(object: &[u8]) -> Trouble {
 /// The next bytes; none at the end.
 async fn next_chunk(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, Trouble> {
     loop {
-        let frame = timeout_at(deadline, body.frame()).await.map_err(|_| Trouble::Silence)?;
+        let frame = timeout_at(deadline, body.frame())
+            .await
+            .map_err(|_| Trouble::Silence)?;
         match frame {
             None => return Ok(None),
             Some(Ok(frame)) => {

@@ -136,7 +136,10 @@ mod tests {
             r#"["location"] x"#,
         ] {
             let parsed = Topology::parse(text);
-            assert!(matches!(parsed, Topology::Malformed(_)), "{text}: {parsed:?}");
+            assert!(
+                matches!(parsed, Topology::Malformed(_)),
+                "{text}: {parsed:?}"
+            );
         }
     }
 

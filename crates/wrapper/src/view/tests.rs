@@ -40,13 +40,16 @@ fn reference(rule: &Rule, all: &[Endpoint], home: &Home) -> Vec<bool> {
 }
 
 fn endpoint() -> impl Strategy<Value = Endpoint> {
-    (prop::option::weighted(0.8, 0..6u32), any::<bool>(), any::<bool>()).prop_map(
-        |(node, ready, serving)| Endpoint {
+    (
+        prop::option::weighted(0.8, 0..6u32),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(node, ready, serving)| Endpoint {
             node,
             ready,
             serving,
-        },
-    )
+        })
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
@@ -68,7 +71,11 @@ fn rule() -> impl Strategy<Value = Rule> {
 
 fn home() -> impl Strategy<Value = Home> {
     let nodes = prop::collection::btree_set(0..6u32, 0..4);
-    prop::collection::btree_map(prop::sample::select(vec!["a".to_owned(), "b".to_owned(), "c".to_owned()]), nodes, 0..4)
+    prop::collection::btree_map(
+        prop::sample::select(vec!["a".to_owned(), "b".to_owned(), "c".to_owned()]),
+        nodes,
+        0..4,
+    )
 }
 
 fn stays(rule: &Rule, all: &[Endpoint], home: &Home) -> Vec<bool> {

@@ -8,8 +8,8 @@ use edgegrid_wrapper::Kind;
 use futures::{FutureExt, StreamExt, stream};
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
 use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -53,7 +53,9 @@ impl Cloud {
         let name = object["metadata"]["name"].as_str().unwrap();
         let namespace = object["metadata"]["namespace"].as_str();
         let key = kind.resource().key(namespace, name);
-        self.store.put(key, storable(object), Expect::Anything).unwrap();
+        self.store
+            .put(key, storable(object), Expect::Anything)
+            .unwrap();
     }
 
     pub fn delete(&self, kind: Kind, namespace: Option<&str>, name: &str) {
@@ -63,7 +65,9 @@ impl Cloud {
 
     pub fn all(&self, kind: Kind) -> Vec<Value> {
         let stored = self.store.snapshot().under(&kind.resource().key_prefix);
-        let values = stored.iter().map(|entry| serde_json::from_slice(entry.value()).unwrap());
+        let values = stored
+            .iter()
+            .map(|entry| serde_json::from_slice(entry.value()).unwrap());
         values.collect()
     }
 
@@ -93,12 +97,22 @@ impl Cloud {
         kube::Client::new(service, "default")
     }
 
-    async fn answer(self, request: Request<kube::client::Body>) -> Result<Response<Body>, BoxError> {
-        let uri = request.uri().clone();
-        let (path, query) = (uri.path().to_owned(), uri.query().unwrap_or_default().to_owned());
+    async fn answer(
+        self,
+        request: Request<kube::client::Body>,
+    ) -> Result<Response<Body>, BoxError> {
+        let (head, _) = request.into_parts();
+        let uri = head.uri;
+        let (path, query) = (
+            uri.path().to_owned(),
+            uri.query().unwrap_or_default().to_owned(),
+        );
         self.requests.lock().unwrap().push(uri.to_string());
         let header = |name: &str| {
-            let value = request.headers().get(name).and_then(|value| value.to_str().ok());
+            let value = head
+                .headers
+                .get(name)
+                .and_then(|value| value.to_str().ok());
             value.unwrap_or_default().to_owned()
         };
         let is_watch = query.contains("watch=true");
@@ -145,7 +159,9 @@ impl Cloud {
         let cut = async move {
             let _ = cut.wait_for(|cut| *cut).await;
         };
-        let frames = body.into_data_stream().map(|data| Ok::<_, BoxError>(Frame::data(data?)));
+        let frames = body
+            .into_data_stream()
+            .map(|data| Ok::<_, BoxError>(Frame::data(data?)));
         let frames = frames.take_until(cut.boxed());
         let end = self.cut.subscribe();
         let last = stream::once(async move {
@@ -185,7 +201,8 @@ pub fn service(name: &str, keys: Option<&str>) -> Value {
 /// A slice of a service in `default`, with a ready endpoint on each node.
 pub fn slice(name: &str, service: &str, nodes: &[&str]) -> Value {
     let endpoint = |(at, node): (usize, &&str)| {
-        let mut endpoint = json!({ "addresses": [format!("10.0.0.{at}")], "conditions": { "ready": true } });
+        let mut endpoint =
+            json!({ "addresses": [format!("10.0.0.{at}")], "conditions": { "ready": true } });
         if !node.is_empty() {
             endpoint["nodeName"] = (*node).into();
         }

@@ -70,7 +70,9 @@ impl Mirror {
             return;
         }
         loop {
-            let Some(stream) = &mut self.stream else { return };
+            let Some(stream) = &mut self.stream else {
+                return;
+            };
             let ready = futures::poll!(stream.next());
             match ready {
                 std::task::Poll::Pending => return,
@@ -88,7 +90,10 @@ impl Mirror {
         if self.revision.is_none() && self.style == Style::Paged && !self.list(seen).await {
             return false;
         }
-        let mut query = format!("watch=true&allowWatchBookmarks=true&timeoutSeconds=300&{}", self.selector);
+        let mut query = format!(
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds=300&{}",
+            self.selector
+        );
         match &self.revision {
             Some(revision) => query += &format!("&resourceVersion={revision}"),
             None => {
@@ -96,7 +101,9 @@ impl Mirror {
                 self.initial = Some(BTreeMap::new());
             }
         }
-        let Some(stream) = self.ask(&query).await else { return false };
+        let Some(stream) = self.ask(&query).await else {
+            return false;
+        };
         self.stream = Some(stream);
         true
     }
@@ -105,17 +112,26 @@ impl Mirror {
         let (mut token, mut objects) = (String::new(), BTreeMap::new());
         loop {
             let query = format!("limit=3&continue={token}&{}", self.selector);
-            let Some(stream) = self.ask(&query).await else { return false };
+            let Some(stream) = self.ask(&query).await else {
+                return false;
+            };
             let chunks: Vec<_> = stream.collect().await;
             let bytes: Vec<u8> = chunks.into_iter().flatten().flatten().collect();
-            let Ok(page) = serde_json::from_slice::<Value>(&bytes) else { return false };
+            let Ok(page) = serde_json::from_slice::<Value>(&bytes) else {
+                return false;
+            };
             for item in page["items"].as_array().into_iter().flatten() {
                 seen(item);
                 objects.insert(name(item), strip(item));
             }
-            token = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            token = page["metadata"]["continue"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             if token.is_empty() {
-                self.revision = page["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+                self.revision = page["metadata"]["resourceVersion"]
+                    .as_str()
+                    .map(str::to_owned);
                 self.objects = objects;
                 self.relists += 1;
                 return true;
@@ -124,7 +140,8 @@ impl Mirror {
     }
 
     async fn ask(&self, query: &str) -> Option<Frames> {
-        let request = Request::get(format!("{}?{query}", self.path)).body(kube::client::Body::empty());
+        let request =
+            Request::get(format!("{}?{query}", self.path)).body(kube::client::Body::empty());
         let response = self.client.send(request.unwrap()).await.ok()?;
         if !response.status().is_success() {
             return None;
@@ -146,7 +163,8 @@ impl Mirror {
                     return self.disconnect(None);
                 }
                 "BOOKMARK" => {
-                    let ends = object["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true";
+                    let ends =
+                        object["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true";
                     if ends && let Some(initial) = self.initial.take() {
                         self.objects = initial;
                         self.relists += 1;
@@ -161,7 +179,11 @@ impl Mirror {
                         None => {
                             let known = self.objects.insert(name(object), strip(object));
                             // An event that says nothing new is a waste of everybody's time.
-                            assert_ne!(known.as_ref(), self.objects.get(&name(object)), "{kind} without a change");
+                            assert_ne!(
+                                known.as_ref(),
+                                self.objects.get(&name(object)),
+                                "{kind} without a change"
+                            );
                         }
                     }
                 }
@@ -177,14 +199,22 @@ impl Mirror {
         let number = |text: &str| text.parse::<u64>().unwrap();
         let revision = revision.unwrap();
         if let Some(before) = &self.revision {
-            assert!(number(revision) >= number(before), "{revision} after {before}");
+            assert!(
+                number(revision) >= number(before),
+                "{revision} after {before}"
+            );
         }
         self.revision = Some(revision.to_owned());
     }
 }
 
 pub fn name(object: &Value) -> String {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        object["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     format!("{}/{}", text("namespace"), text("name"))
 }
 

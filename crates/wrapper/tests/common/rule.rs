@@ -9,9 +9,16 @@ use std::collections::BTreeMap;
 /// All slices as the own node is to see them.
 pub fn expected_slices(own: &str, cloud: &Cloud) -> BTreeMap<String, Value> {
     let slices = cloud.all(Kind::Slices);
-    let nodes: BTreeMap<String, Value> =
-        cloud.all(Kind::Nodes).into_iter().map(|node| (text(&node["metadata"]["name"]), node)).collect();
-    let label = |node: &str, key: &str| nodes.get(node).and_then(|node| node["metadata"]["labels"][key].as_str());
+    let nodes: BTreeMap<String, Value> = cloud
+        .all(Kind::Nodes)
+        .into_iter()
+        .map(|node| (text(&node["metadata"]["name"]), node))
+        .collect();
+    let label = |node: &str, key: &str| {
+        nodes
+            .get(node)
+            .and_then(|node| node["metadata"]["labels"][key].as_str())
+    };
     let shares = |endpoint: &Value, key: &str| {
         let node = endpoint["nodeName"].as_str();
         node.is_some_and(|node| label(own, key).is_some() && label(own, key) == label(node, key))
@@ -30,9 +37,15 @@ pub fn expected_slices(own: &str, cloud: &Cloud) -> BTreeMap<String, Value> {
         let found = cloud.get(Kind::Services, Some("default"), &service);
         let stays = choice(found.as_ref(), &all, &shares);
         let mut slice = slice.clone();
-        slice["endpoints"].as_array_mut().unwrap().retain(|endpoint| stays(endpoint));
+        slice["endpoints"]
+            .as_array_mut()
+            .unwrap()
+            .retain(|endpoint| stays(endpoint));
         // Changes with every update upstream, also with those that change nothing here.
-        slice["metadata"].as_object_mut().unwrap().remove("generation");
+        slice["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("generation");
         seen.insert(name(&slice), slice);
     }
     seen
@@ -40,11 +53,21 @@ pub fn expected_slices(own: &str, cloud: &Cloud) -> BTreeMap<String, Value> {
 
 type Shares<'a> = dyn Fn(&Value, &str) -> bool + 'a;
 
-fn choice<'a>(service: Option<&Value>, all: &[&Value], shares: &'a Shares<'a>) -> Box<dyn Fn(&Value) -> bool + 'a> {
-    let Some(service) = service else { return Box::new(|_| false) };
+fn choice<'a>(
+    service: Option<&Value>,
+    all: &[&Value],
+    shares: &'a Shares<'a>,
+) -> Box<dyn Fn(&Value) -> bool + 'a> {
+    let Some(service) = service else {
+        return Box::new(|_| false);
+    };
     let annotations = &service["metadata"]["annotations"];
-    let Some(keys) = annotations["topologyKeys"].as_str() else { return Box::new(|_| true) };
-    let Ok(mut keys) = serde_json::from_str::<Vec<String>>(keys) else { return Box::new(|_| false) };
+    let Some(keys) = annotations["topologyKeys"].as_str() else {
+        return Box::new(|_| true);
+    };
+    let Ok(mut keys) = serde_json::from_str::<Vec<String>>(keys) else {
+        return Box::new(|_| false);
+    };
     let any = keys.last().is_some_and(|last| last == "*");
     if any {
         keys.pop();
@@ -52,8 +75,15 @@ fn choice<'a>(service: Option<&Value>, all: &[&Value], shares: &'a Shares<'a>) -
     let keep = annotations["edgegrid.io/external-endpoints"] == "keep";
     let external = move |endpoint: &Value| keep && endpoint["nodeName"].is_null();
     for condition in ["ready", "serving"] {
-        let counts: Vec<&&Value> = all.iter().filter(|one| one["conditions"][condition] == json!(true)).collect();
-        if let Some(key) = keys.iter().find(|key| counts.iter().any(|one| shares(one, key))).cloned() {
+        let counts: Vec<&&Value> = all
+            .iter()
+            .filter(|one| one["conditions"][condition] == json!(true))
+            .collect();
+        if let Some(key) = keys
+            .iter()
+            .find(|key| counts.iter().any(|one| shares(one, key)))
+            .cloned()
+        {
             return Box::new(move |one| shares(one, &key) || external(one));
         }
         if any && !counts.is_empty() {

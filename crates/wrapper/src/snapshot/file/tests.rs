@@ -7,16 +7,28 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 fn image() -> Image {
-    let feed = Feed::Peers { key: "unit".to_owned(), value: "a".to_owned() };
+    let feed = Feed::Peers {
+        key: "unit".to_owned(),
+        value: "a".to_owned(),
+    };
     let store = Store::default();
     let service = r#"{"metadata":{"name":"web","namespace":"default","annotations":{"topologyKeys":"[\"unit\"]"}}}"#;
     let key = Kind::Services.resource().key(Some("default"), "web");
-    store.put(key.clone(), service, edgegrid_store::Expect::Anything).unwrap();
+    store
+        .put(key.clone(), service, edgegrid_store::Expect::Anything)
+        .unwrap();
     let slice = br#"{"metadata":{"name":"web-x","namespace":"default","labels":{"kubernetes.io/service-name":"web"}},"endpoints":[{"addresses":["10.0.0.1"],"nodeName":"a-0"}]}"#;
     Image {
-        meta: Meta { node: "a-0".to_owned(), feeds: Vec::new(), keys: None },
+        meta: Meta {
+            node: "a-0".to_owned(),
+            feeds: Vec::new(),
+            keys: None,
+        },
         objects: vec![(Kind::Services, store.get(&key).unwrap())],
-        sets: vec![NodeSet { feed, nodes: vec!["a-0".to_owned()] }],
+        sets: vec![NodeSet {
+            feed,
+            nodes: vec!["a-0".to_owned()],
+        }],
         pieces: vec![(Kind::Slices, Pressed::press(slice))],
     }
 }

@@ -1,0 +1,49 @@
+//! Makes the unit that holds every node, once in a cluster's life.
+
+use edgegrid_api::NodeUnit;
+use edgegrid_api::names::UNIT_NODE_ALL;
+use edgegrid_plan::default_unit;
+use edgegrid_runtime::backoff::{Backoff, Pace};
+use edgegrid_runtime::executor::WriteError;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Api, CustomResourceExt};
+use tracing::warn;
+
+use crate::context::Context;
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("read the definition of NodeUnit")]
+    Read(#[source] kube::Error),
+    #[error("make NodeUnit {UNIT_NODE_ALL}")]
+    Make(#[source] WriteError),
+}
+
+/// Tries until it has worked, or until the queue of NodeUnits is closed.
+pub async fn run(context: &Context) {
+    let mut backoff = Backoff::new(Pace::default());
+    while let Err(error) = ensure(context).await {
+        let wait = backoff.failure(&(), 0);
+        warn!(?wait, %error, cause = ?std::error::Error::source(&error), "no default unit yet");
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = context.queues.node_units.closed() => return,
+        }
+    }
+}
+
+async fn ensure(context: &Context) -> Result<(), Error> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(context.client.clone());
+    let name = NodeUnit::crd_name();
+    let definition = definitions.get(name).await.map_err(Error::Read)?;
+    let unit = ObjectRef::new(UNIT_NODE_ALL);
+    let exists = context.caches.node_units.get(&unit).is_some();
+    let plan = default_unit::plan(&definition, exists);
+    let steps: Vec<_> = plan.units.into_values().flatten().collect();
+    context
+        .execution
+        .run_in_order(&steps)
+        .await
+        .map_err(Error::Make)
+}

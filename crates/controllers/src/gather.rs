@@ -1,0 +1,143 @@
+//! What the caches show of one grid of workloads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use edgegrid_plan::Child;
+use edgegrid_plan::claims::{Owner, Whose};
+use edgegrid_plan::grid::Grid;
+use edgegrid_plan::units::{object_name, unit_of};
+use edgegrid_plan::workload_grid::World;
+
+use crate::children::Children;
+use crate::context::Context;
+use crate::departures::Departure;
+use crate::grid_memory::Memory;
+
+/// What the caches show of one grid.
+pub(crate) struct Gathered {
+    units: BTreeSet<String>,
+    lost_label: BTreeSet<String>,
+    /// The grid's children; a look may add some.
+    pub(crate) children: Vec<Arc<Child>>,
+    /// Names that are not to be written now.
+    pub(crate) pending: BTreeSet<String>,
+    /// When to believe the caches though they do not show our last writes.
+    pub(crate) patience: Option<Duration>,
+    unit_grace: Duration,
+}
+
+impl Gathered {
+    /// Reads the caches.
+    pub(crate) fn new(context: &Context, children: &Children, grid: &Grid) -> Self {
+        let caches = &context.caches;
+        let key = grid.key.as_deref().unwrap_or_default();
+        let units = caches.units(key);
+        let children = children_of(children, grid);
+        let lost_label = children
+            .iter()
+            .filter_map(|child| unit_of(grid.name(), &child.metadata))
+            .filter(|unit| !units.contains(unit))
+            .filter(|unit| caches.departures.of(key, unit) == Some(Departure::LabelLost))
+            .collect();
+        let mut gathered = Self {
+            units,
+            lost_label,
+            children,
+            pending: BTreeSet::new(),
+            patience: None,
+            unit_grace: context.config.unit_grace,
+        };
+        gathered.find_pending(context, grid);
+        gathered
+    }
+
+    /// Names whose last write of ours the caches do not show yet.
+    fn find_pending(&mut self, context: &Context, grid: &Grid) {
+        let cached: BTreeMap<&str, Option<&str>> = self
+            .children
+            .iter()
+            .map(|child| (name(child), child.metadata.resource_version.as_deref()))
+            .collect();
+        let wanted = self
+            .units
+            .iter()
+            .map(|unit| object_name(grid.workload, grid.name(), unit));
+        let names: BTreeSet<String> = wanted
+            .chain(cached.keys().map(|name| (*name).to_owned()))
+            .collect();
+        let writes = &context.execution.writes;
+        let behind: BTreeMap<String, Duration> = names
+            .into_iter()
+            .filter_map(|name| {
+                let revision = cached.get(name.as_str()).copied().flatten();
+                let patience = writes.behind(&grid.child(&name), revision)?;
+                Some((name, patience))
+            })
+            .collect();
+        self.patience = behind.values().min().copied();
+        self.pending = behind.into_keys().collect();
+    }
+
+    /// The names that the caches show, or will.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        let names = self.children.iter().map(|child| name(child).to_owned());
+        names.chain(self.pending.iter().cloned()).collect()
+    }
+
+    /// The objects that the grid controls, without those that we deleted.
+    pub(crate) fn owned(&self, grid: &Grid, deleted: &BTreeSet<String>) -> BTreeSet<String> {
+        let selector = grid.selector_value();
+        let owner = Owner {
+            uid: grid.uid(),
+            selector: &selector,
+        };
+        let is_deleted = |child: &Child| {
+            let uid = child.metadata.uid.as_ref();
+            uid.is_some_and(|uid| deleted.contains(uid))
+        };
+        self.children
+            .iter()
+            .filter(|child| owner.whose(&child.metadata) == Whose::Ours && !is_deleted(child))
+            .map(|child| name(child).to_owned())
+            .collect()
+    }
+
+    /// The world to decide on; `known` are the names of objects that were the grid's.
+    pub(crate) fn world<'a>(
+        &self,
+        memory: &'a Memory,
+        known: &BTreeSet<String>,
+        (looked, foreign): (bool, BTreeMap<String, String>),
+    ) -> World<'a> {
+        World {
+            units: self.units.clone(),
+            lost_label: self.lost_label.clone(),
+            children: self.children.clone(),
+            looked,
+            foreign,
+            pending: self.pending.clone(),
+            missed: known.difference(&self.names()).cloned().collect(),
+            failures: &memory.failures,
+            judged: &memory.judged,
+            unit_grace: self.unit_grace,
+        }
+    }
+}
+
+/// Children by the grid's name and, for a name too long for a label, by what stands for it.
+fn children_of(children: &Children, grid: &Grid) -> Vec<Arc<Child>> {
+    let of = |name: String| children.of(&(grid.namespace().to_owned(), name));
+    let mut found = of(grid.name().to_owned());
+    if grid.selector_value() != grid.name() {
+        found.extend(of(grid.selector_value()));
+        found.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        found.dedup_by(|a, b| a.metadata.name == b.metadata.name);
+    }
+    found
+}
+
+fn name(child: &Child) -> &str {
+    child.metadata.name.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,165 @@
+//! What a controller remembers of a grid between two passes. Losing it costs a few calls and no more:
+//! everything that matters is in the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use edgegrid_plan::failure::{Failures, Refusal};
+use edgegrid_plan::grid_status::status_pause;
+use edgegrid_plan::judge::Judged;
+use edgegrid_plan::workload_grid::LOOK_AGAIN;
+use edgegrid_runtime::executor::{Class, WriteError};
+use tokio::time::Instant;
+
+use crate::queue::Key;
+
+/// What is remembered of one grid.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// The grid it is about: one of the same name that came later is another.
+    uid: String,
+    /// How writes failed.
+    pub(crate) failures: Failures,
+    /// What was found as wanted.
+    pub(crate) judged: BTreeMap<String, Judged>,
+    /// Names of the grid's own objects after the last pass; `None` before the first.
+    pub(crate) known: Option<BTreeSet<String>>,
+    /// Uids of objects that we deleted and the caches still show.
+    pub(crate) deleted: BTreeSet<String>,
+    /// Names that others have.
+    foreign: BTreeMap<String, String>,
+    looked: Option<Instant>,
+    written: Option<Written>,
+}
+
+#[derive(Debug)]
+struct Written {
+    at: Instant,
+    pause: Duration,
+}
+
+impl Memory {
+    /// The names that others have, as far as that was seen lately.
+    pub(crate) fn foreign(&self) -> BTreeMap<String, String> {
+        match self.looked {
+            Some(looked) if looked.elapsed() < LOOK_AGAIN => self.foreign.clone(),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Notes what a look showed.
+    pub(crate) fn looked(&mut self, foreign: BTreeMap<String, String>) {
+        self.foreign = foreign;
+        self.looked = Some(Instant::now());
+    }
+
+    /// How long the next status has to wait; `None` if it may be written now.
+    pub(crate) fn status_wait(&self) -> Option<Duration> {
+        let written = self.written.as_ref()?;
+        let left = (written.at + written.pause).saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Notes a status that was written.
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.written = Some(Written {
+            at: Instant::now(),
+            pause: status_pause(bytes),
+        });
+    }
+}
+
+/// The memories of one controller.
+#[derive(Clone, Default)]
+pub(crate) struct Memories(Arc<Mutex<BTreeMap<Key, Memory>>>);
+
+impl Memories {
+    /// Takes the memory of a grid for one pass; passes over one grid never overlap.
+    pub(crate) fn take(&self, grid: &Key, uid: &str) -> Memory {
+        let known = self.lock().remove(grid).filter(|memory| memory.uid == uid);
+        known.unwrap_or_else(|| Memory {
+            uid: uid.to_owned(),
+            ..Memory::default()
+        })
+    }
+
+    /// Puts it back; memories of grids that are no more go.
+    pub(crate) fn put(&self, grid: Key, memory: Memory, exists: impl Fn(&Key) -> bool) {
+        let mut memories = self.lock();
+        let is_new = memories.insert(grid, memory).is_none();
+        if is_new && memories.len().is_power_of_two() {
+            memories.retain(|grid, _| exists(grid));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A failed write in the words of plans; `None` if nothing was tried.
+pub(crate) fn refusal(error: &WriteError) -> Option<Refusal> {
+    let words = error.to_string();
+    Some(match &error.class {
+        Class::NotLeader => return None,
+        Class::Conflict(_) | Class::Gone | Class::Taken => Refusal::Conflict(words),
+        Class::Invalid { causes, .. }
+            if causes.iter().any(|cause| cause.field == "metadata.uid") =>
+        {
+            Refusal::Conflict(words) // another object has the name by now
+        }
+        Class::Invalid { causes, .. } => Refusal::Invalid {
+            message: words,
+            causes: causes
+                .iter()
+                .map(|cause| (cause.field.clone(), cause.reason.clone()))
+                .collect(),
+        },
+        Class::Unexpressible { paths, message } => Refusal::Unexpressible {
+            message: message.clone(),
+            paths: paths.clone(),
+        },
+        Class::NoAnswer | Class::Transport(_) => Refusal::NoAnswer(words),
+        Class::Malformed(_)
+        | Class::Forbidden(_)
+        | Class::TooManyRequests(_)
+        | Class::Refused(_) => Refusal::Refused(words),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_big_status_is_written_less_often() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.status_wait(), None);
+        memory.wrote(100);
+        assert_eq!(memory.status_wait(), Some(Duration::from_secs(1)));
+        memory.wrote(500 * 1024);
+        assert_eq!(memory.status_wait(), Some(Duration::from_secs(10)));
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(memory.status_wait(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_others_had_is_looked_at_again_after_a_while() {
+        let mut memory = Memory::default();
+        memory.looked(BTreeMap::from([("web-a".into(), "no controller".into())]));
+        assert_eq!(memory.foreign().len(), 1);
+        tokio::time::advance(LOOK_AGAIN).await;
+        assert!(memory.foreign().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_grid_of_the_same_name_that_came_later_starts_anew() {
+        let memories = Memories::default();
+        let key: Key = ("shop".into(), "web".into());
+        let mut memory = memories.take(&key, "first");
+        memory.looked(BTreeMap::from([("web-a".into(), "x".into())]));
+        memories.put(key.clone(), memory, |_| true);
+        assert!(memories.take(&key, "second").foreign().is_empty());
+    }
+}

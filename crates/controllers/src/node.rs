@@ -1,0 +1,66 @@
+//! Writes on each Node what all units together want there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use edgegrid_api::names::component;
+use edgegrid_plan::{Kind, ObjectId, SiteNode, node};
+use edgegrid_runtime::executor::{Class, WriteError};
+use kube::Resource;
+
+use crate::context::Context;
+use crate::controller;
+use crate::notify::Notifier;
+use crate::queue::key;
+
+/// When to look again after somebody else was faster: the watch usually is sooner.
+pub(crate) const CONFLICT_WAIT: Duration = Duration::from_secs(1);
+
+/// Runs until the queue of nodes is closed.
+pub async fn run(context: &Context) {
+    let executor = context.execution.executor.clone();
+    let notifier = Notifier::new(context.client.clone(), executor, component::NODE_UNIT);
+    let pass = |node| pass(context.clone(), notifier.clone(), node);
+    let (store, queue) = (context.caches.nodes.clone(), context.queues.nodes.clone());
+    controller::run("node", store, queue, context.metrics.clone(), pass).await;
+}
+
+async fn pass(
+    context: Context,
+    notifier: Notifier,
+    node: Arc<SiteNode>,
+) -> Result<Option<Duration>, WriteError> {
+    let key = key(&*node);
+    let id = ObjectId::cluster(Kind::Node, &key.1);
+    let cached = node.metadata.resource_version.as_deref();
+    if let Some(wait) = context.execution.writes.behind(&id, cached) {
+        return Ok(Some(wait));
+    }
+    let sites = context.sites.of(&context.caches);
+    let plan = node::plan(&node, &sites, (context.clock)());
+    notifier
+        .notify(&key, &node.object_ref(&()), &plan.notices)
+        .await;
+    let steps: Vec<_> = plan.units.into_values().flatten().collect();
+    let outcome = settled(context.execution.run_in_order(&steps).await);
+    let failure = outcome.as_ref().err().map(ToString::to_string);
+    if context.node_failures.note(&key.1, failure) {
+        let units = sites.claiming(&node);
+        let units = units.iter().map(|site| (String::new(), site.name.clone()));
+        context.queues.node_units.extend(units);
+    }
+    Ok(outcome?.or(plan.recheck))
+}
+
+/// That somebody else was faster is no failure: what changed is looked at again, what is gone is
+/// not.
+pub(crate) fn settled(outcome: Result<(), WriteError>) -> Result<Option<Duration>, WriteError> {
+    match outcome {
+        Ok(()) => Ok(None),
+        Err(error) => match error.class {
+            Class::Conflict(_) | Class::Taken => Ok(Some(CONFLICT_WAIT)),
+            Class::Gone => Ok(None),
+            _ => Err(error),
+        },
+    }
+}

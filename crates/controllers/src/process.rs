@@ -1,0 +1,135 @@
+//! The controllers in a process that takes turns with others.
+//!
+//! ```text
+//! definitions served ─► watches, caches: always, so that a standby knows the world already
+//! elected ─► definitions ─► caches synced ─► every object once ─► what changes ─► lost or shut down
+//! ```
+
+use std::future::Future;
+
+use edgegrid_runtime::{Elector, Readiness, Shutdown};
+use futures::future::{Either, join, join_all, select};
+use kube::Resource;
+use kube::runtime::reflector::Store;
+
+use crate::context::Context;
+use crate::queue::{Queue, key};
+use crate::watches::{self, ChildStores};
+use crate::{Setup, controllers, definitions};
+
+/// What [`run`] waits for before anything else.
+const DEFINITIONS: &str = "definitions of edgegrid's kinds";
+
+/// How the process fits in with others.
+pub struct Process {
+    /// Decides when this process works; `None` if it is the only one.
+    pub elector: Option<Elector>,
+    /// Whether our definitions are made and upgraded, or somebody else does that.
+    pub manages_definitions: bool,
+    /// Is told what is waited for.
+    pub readiness: Readiness,
+    /// When to end.
+    pub shutdown: Shutdown,
+}
+
+/// Runs until shut down: passes that run then are ended in order, and the lease is released.
+///
+/// What is waited for is told before the future is first polled: nobody sees a process that has not
+/// begun as ready.
+pub fn run(setup: Setup, process: Process) -> impl Future<Output = ()> {
+    process.readiness.expect(DEFINITIONS);
+    for kind in watches::CACHED {
+        process.readiness.expect(cache_of(kind));
+    }
+    run_told(setup, process)
+}
+
+async fn run_told(setup: Setup, process: Process) {
+    let Process {
+        elector,
+        manages_definitions,
+        readiness,
+        shutdown,
+    } = process;
+    let (caches, writers, child_stores) = watches::caches();
+    let context = setup.context(caches);
+    let watching = Box::pin(async {
+        definitions::served(&context.client).await;
+        readiness.reached(DEFINITIONS);
+        let told = tell(&context, &child_stores, &readiness);
+        join(watches::run(&context, writers), told).await;
+    });
+    let work = || work(&context, &child_stores, manages_definitions, &shutdown);
+    let working = Box::pin(async {
+        match elector {
+            Some(elector) => elector.run(shutdown.requested(), work).await,
+            None => work().await,
+        }
+    });
+    match select(watching, working).await {
+        Either::Left(_) | Either::Right(_) => {}
+    }
+}
+
+/// Tells of each cache that has shown all there is.
+async fn tell(context: &Context, child_stores: &ChildStores, readiness: &Readiness) {
+    let waits = watches::syncing(&context.caches, child_stores);
+    let named = watches::CACHED.into_iter().zip(waits);
+    join_all(named.map(|(kind, wait)| async move {
+        if wait.await.is_ok() {
+            readiness.reached(&cache_of(kind));
+        }
+    }))
+    .await;
+}
+
+fn cache_of(kind: &str) -> String {
+    format!("cache of {kind}")
+}
+
+/// One term: from being elected to the shutdown.
+async fn work(
+    context: &Context,
+    child_stores: &ChildStores,
+    manages_definitions: bool,
+    shutdown: &Shutdown,
+) {
+    let prepare = async {
+        if manages_definitions {
+            definitions::ensure(&context.client, &context.execution).await;
+        }
+        watches::synced(&context.caches, child_stores).await.is_ok()
+    };
+    if !before(shutdown, prepare).await.unwrap_or(false) {
+        return;
+    }
+    ask_for_all(context);
+    let closing = async {
+        shutdown.requested().await;
+        context.queues.close();
+    };
+    join(controllers(context), closing).await;
+}
+
+/// What `wait` gives, or nothing if the shutdown comes first.
+async fn before<T>(shutdown: &Shutdown, wait: impl Future<Output = T>) -> Option<T> {
+    match select(Box::pin(shutdown.requested()), Box::pin(wait)).await {
+        Either::Left(_) => None,
+        Either::Right((value, _)) => Some(value),
+    }
+}
+
+/// Asks for a look at every object: a former term may have been stopped in the middle.
+fn ask_for_all(context: &Context) {
+    let (caches, queues) = (&context.caches, &context.queues);
+    ask(&caches.nodes, &queues.nodes);
+    ask(&caches.node_units, &queues.node_units);
+    ask(&caches.node_groups, &queues.node_groups);
+    ask(&caches.deployment_grids, &queues.deployment_grids);
+    ask(&caches.stateful_set_grids, &queues.stateful_set_grids);
+    ask(&caches.service_grids, &queues.service_grids);
+}
+
+fn ask<K: Resource<DynamicType = ()> + Clone + 'static>(store: &Store<K>, queue: &Queue) {
+    queue.extend(store.state().iter().map(|object| key(&**object)));
+}

@@ -1,0 +1,256 @@
+//! Keeps one Service for every ServiceGrid.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use edgegrid_api::ServiceGrid;
+use edgegrid_api::names::{self, component, manager};
+use edgegrid_plan::claims::Owner;
+use edgegrid_plan::failure::Failure;
+use edgegrid_plan::service_grid::{Decision, World, decide};
+use edgegrid_plan::units::label_value;
+use edgegrid_plan::{Child, Kind, Notice, ObjectId, Plan, grid_status, service_status};
+use jiff::Timestamp;
+use kube::Resource;
+use kube::runtime::reflector::ObjectRef;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::execute::{Outcomes, target};
+use crate::grid_memory::{Memories, Memory, refusal};
+use crate::look::look;
+use crate::notify::Notifier;
+use crate::queue::{Key, key};
+use crate::workload_grid::Error;
+
+/// Passes over ServiceGrids until their queue is closed.
+pub(crate) async fn run(context: &Context) {
+    let executor = context.execution.executor.clone();
+    let shared = Shared {
+        context: context.clone(),
+        memories: Memories::default(),
+        notifier: Notifier::new(context.client.clone(), executor, component::SERVICE_GRID),
+    };
+    let pass = |grid: Arc<ServiceGrid>| {
+        let shared = shared.clone();
+        async move { shared.pass(&grid).await }
+    };
+    crate::controller::run(
+        component::SERVICE_GRID,
+        context.caches.service_grids.clone(),
+        context.queues.service_grids.clone(),
+        context.metrics.clone(),
+        pass,
+    )
+    .await;
+}
+
+/// What all passes share.
+#[derive(Clone)]
+struct Shared {
+    context: Context,
+    memories: Memories,
+    notifier: Notifier,
+}
+
+/// What the caches show of one grid.
+struct Gathered {
+    children: Vec<Arc<Child>>,
+    pending: BTreeSet<String>,
+    patience: Option<Duration>,
+}
+
+impl Shared {
+    async fn pass(&self, grid: &ServiceGrid) -> Result<Option<Duration>, Error> {
+        let own_key = key(grid);
+        let uid = grid.metadata.uid.clone().unwrap_or_default();
+        let mut memory = self.memories.take(&own_key, &uid);
+        let done = self.pass_with(grid, &mut memory).await;
+        let store = &self.context.caches.service_grids;
+        self.memories.put(own_key, memory, |(namespace, name)| {
+            store.get(&ObjectRef::new(name).within(namespace)).is_some()
+        });
+        done
+    }
+
+    async fn pass_with(
+        &self,
+        grid: &ServiceGrid,
+        memory: &mut Memory,
+    ) -> Result<Option<Duration>, Error> {
+        let now = (self.context.clock)();
+        let gathered = self.gather(grid);
+        let patience = gathered.patience;
+        let mut decision = self.decide(grid, gathered, memory, now).await?;
+        let plan = std::mem::take(&mut decision.plan);
+        let (notices, recheck) = (plan.notices.clone(), plan.recheck);
+        let outcomes = self.context.execution.run(plan).await;
+        learn(memory, &decision, outcomes, now);
+        self.tell(grid, &decision, memory, notices).await;
+        let wait = self.report(grid, &decision, memory).await?;
+        let failure = memory.failures.get(Plan::WHOLE);
+        let retry = failure.and_then(|failure| failure.remaining(now));
+        Ok([recheck, patience, wait, retry].into_iter().flatten().min())
+    }
+
+    fn gather(&self, grid: &ServiceGrid) -> Gathered {
+        let (namespace, name) = key(grid);
+        let services = &self.context.caches.services;
+        let mut children = services.of(&(namespace.clone(), name.clone()));
+        if label_value(&name) != name {
+            children.extend(services.of(&(namespace.clone(), label_value(&name))));
+            children.dedup_by(|a, b| a.metadata.name == b.metadata.name);
+        }
+        let cached: BTreeMap<&str, Option<&str>> = children
+            .iter()
+            .filter_map(|child| {
+                let metadata = &child.metadata;
+                Some((
+                    metadata.name.as_deref()?,
+                    metadata.resource_version.as_deref(),
+                ))
+            })
+            .collect();
+        let wanted = names::service(&name);
+        let all: BTreeSet<&str> = cached.keys().copied().chain([wanted.as_str()]).collect();
+        let behind: BTreeMap<String, Duration> = all
+            .into_iter()
+            .filter_map(|name| {
+                let id = ObjectId::namespaced(Kind::Service, &namespace, name);
+                let revision = cached.get(name).copied().flatten();
+                let patience = self.context.execution.writes.behind(&id, revision)?;
+                Some((name.to_owned(), patience))
+            })
+            .collect();
+        Gathered {
+            patience: behind.values().min().copied(),
+            pending: behind.into_keys().collect(),
+            children,
+        }
+    }
+
+    /// Decides, and if the name is not known looks at it first. No two ServiceGrids want one name.
+    async fn decide(
+        &self,
+        grid: &ServiceGrid,
+        gathered: Gathered,
+        memory: &mut Memory,
+        now: Timestamp,
+    ) -> Result<Decision, Error> {
+        let (namespace, name) = key(grid);
+        let mut world = World {
+            children: gathered.children,
+            looked: false,
+            foreign: memory.foreign(),
+            pending: gathered.pending,
+            failure: memory.failures.get(Plan::WHOLE),
+            judged: memory.judged.get(Plan::WHOLE),
+        };
+        let first = decide(grid, &world, now);
+        if !first.needs_look {
+            return Ok(first);
+        }
+        let selector = label_value(&name);
+        let owner = Owner {
+            uid: grid.metadata.uid.as_deref().unwrap_or_default(),
+            selector: &selector,
+        };
+        let is_known = |name: &str| {
+            let mut children = world.children.iter();
+            children.any(|child| child.metadata.name.as_deref() == Some(name))
+        };
+        let looked = look(
+            &self.context.client,
+            (Kind::Service, &namespace),
+            owner,
+            is_known,
+        )
+        .await?;
+        world
+            .children
+            .extend(looked.unseen.into_iter().map(Arc::new));
+        world.foreign.clone_from(&looked.seen.foreign);
+        world.looked = true;
+        let decision = decide(grid, &world, now);
+        let wanted = names::service(&name);
+        let mut foreign = looked.seen.foreign;
+        foreign.retain(|name, _| *name == wanted);
+        memory.looked(foreign);
+        Ok(decision)
+    }
+
+    async fn tell(
+        &self,
+        grid: &ServiceGrid,
+        decision: &Decision,
+        memory: &Memory,
+        mut notices: Vec<Notice>,
+    ) {
+        let failure = memory.failures.get(Plan::WHOLE);
+        notices.extend(service_status::warnings(decision, failure));
+        notices.sort();
+        notices.dedup_by(|a, b| a.reason == b.reason && a.message == b.message);
+        let own_key: Key = key(grid);
+        self.notifier
+            .notify(&own_key, &grid.object_ref(&()), &notices)
+            .await;
+    }
+
+    /// Writes the status if it is another one, and says how long it has to wait.
+    async fn report(
+        &self,
+        grid: &ServiceGrid,
+        decision: &Decision,
+        memory: &mut Memory,
+    ) -> Result<Option<Duration>, Error> {
+        if grid.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let now = (self.context.clock)();
+        let status = service_status::status(grid, decision, memory.failures.get(Plan::WHOLE), now);
+        let bytes = grid_status::bytes(&status);
+        let body = serde_json::to_value(&status).map_err(Error::Build)?;
+        if grid.status.as_ref() == Some(&status) {
+            return Ok(None);
+        }
+        if let Some(wait) = memory.status_wait() {
+            return Ok(Some(wait));
+        }
+        let (namespace, name) = key(grid);
+        let id = ObjectId::namespaced(Kind::ServiceGrid, &namespace, &name);
+        let executor = &self.context.execution.executor;
+        let uid = grid.metadata.uid.as_deref();
+        let written = json!({ "status": body });
+        executor
+            .apply_status(&target(&id), &written, manager::EDGEGRID, uid)
+            .await
+            .map_err(Error::Status)?;
+        memory.wrote(bytes);
+        Ok(None)
+    }
+}
+
+/// Remembers what failed and what is settled.
+fn learn(memory: &mut Memory, decision: &Decision, outcomes: Outcomes, now: Timestamp) {
+    memory.judged.clear();
+    let judged = decision.judged.clone();
+    memory
+        .judged
+        .extend(judged.map(|judged| (Plan::WHOLE.to_owned(), judged)));
+    if decision.state == edgegrid_plan::workload_grid::State::Settled {
+        memory.failures.clear();
+    }
+    for (part, outcome) in outcomes {
+        let Err(error) = outcome else {
+            memory.failures.remove(&part);
+            continue;
+        };
+        let Some(refusal) = refusal(&error) else {
+            continue;
+        };
+        let tried = (decision.of.as_str(), decision.service.is_some());
+        let failure = Failure::after(memory.failures.get(&part), &refusal, tried, now);
+        memory.failures.insert(part, failure);
+    }
+}

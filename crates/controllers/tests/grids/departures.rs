@@ -1,0 +1,222 @@
+//! Units that are no more (A11): an outage must not take a site's application with it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use edgegrid_api::names::annotation;
+use edgegrid_controllers::Config;
+use edgegrid_testkit::Cluster;
+use serde_json::{Value, json};
+
+use crate::harness::{self, Running};
+use crate::stage::*;
+
+const IMAGE: &str = "superedge/echoserver:2.2";
+
+async fn stamped() -> Result<(Cluster, Running)> {
+    let cluster = harness::cluster().await?;
+    let stage = Stage(&cluster);
+    stage.add_nodes(&["a-1 zone=a", "b-1 zone=b"]).await?;
+    let running = harness::start(&cluster).await?;
+    stage
+        .create(
+            DEPLOYMENT_GRID,
+            "web",
+            &grid("zone", &deployment_spec(IMAGE, Some(1))),
+        )
+        .await?;
+    stage
+        .create(
+            STATEFUL_SET_GRID,
+            "db",
+            &grid("zone", &stateful_set_spec(IMAGE, Some(1))),
+        )
+        .await?;
+    stage.children(DEPLOYMENT, &["web-a", "web-b"]).await?;
+    stage.children(STATEFUL_SET, &["db-a", "db-b"]).await?;
+    a_while().await;
+    Ok((cluster, running))
+}
+
+fn gone_since(child: &Value) -> bool {
+    child["metadata"]["annotations"][annotation::UNIT_GONE_SINCE].is_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_unit_whose_node_object_was_deleted_goes_after_the_grace_period() -> Result<()> {
+    let (cluster, _running) = stamped().await?;
+    let stage = Stage(&cluster);
+    stage.delete(NODE, "b-1").await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    let grid = stage
+        .until((DEPLOYMENT_GRID, "web"), json!("b"), |grid| {
+            grid["status"]["leavingUnits"][0]["unit"].clone()
+        })
+        .await?;
+    let leaving = &grid["status"]["leavingUnits"][0];
+    let moment = |field: &str| {
+        leaving[field]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+    };
+    assert_eq!(
+        moment("removedAt")
+            .duration_since(moment("goneSince"))
+            .as_secs(),
+        300
+    );
+    pass_time(Duration::from_mins(4)).await;
+    stage.children(DEPLOYMENT, &["web-a", "web-b"]).await?;
+    pass_time(Duration::from_mins(1)).await;
+    stage.children(DEPLOYMENT, &["web-a"]).await?;
+    stage.children(STATEFUL_SET, &["db-a"]).await?;
+    let grid = stage
+        .until((DEPLOYMENT_GRID, "web"), json!(1), |grid| {
+            grid["status"]["units"].clone()
+        })
+        .await?;
+    assert!(grid["status"]["leavingUnits"].is_null(), "{grid:#}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_in_time_saves_its_unit() -> Result<()> {
+    let (cluster, _running) = stamped().await?;
+    let stage = Stage(&cluster);
+    let before = stage.read(DEPLOYMENT, "web-b").await?;
+    stage.delete(NODE, "b-1").await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    pass_time(Duration::from_mins(3)).await;
+    stage.add_nodes(&["b-2 zone=b"]).await?;
+    stage
+        .until((DEPLOYMENT, "web-b"), false, gone_since)
+        .await?;
+    pass_time(Duration::from_mins(5)).await;
+    let after = stage.read(DEPLOYMENT, "web-b").await?;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(after["spec"], before["spec"]);
+    // The mark came and went without touching the rest.
+    assert_eq!(
+        after["metadata"]["annotations"],
+        before["metadata"]["annotations"]
+    );
+    assert_eq!(after["metadata"]["labels"], before["metadata"]["labels"]);
+    Ok(())
+}
+
+/// The moment is kept on the workload, so that a restart neither forgets nor prolongs it.
+#[tokio::test(start_paused = true)]
+async fn a_restart_keeps_the_moment() -> Result<()> {
+    let (cluster, running) = stamped().await?;
+    let stage = Stage(&cluster);
+    stage.delete(NODE, "b-1").await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    drop(running);
+    pass_time(Duration::from_mins(4)).await;
+    let _running = harness::start(&cluster).await?;
+    pass_time(Duration::from_secs(30)).await;
+    stage.children(DEPLOYMENT, &["web-a", "web-b"]).await?;
+    pass_time(Duration::from_secs(40)).await;
+    assert_eq!(stage.names(DEPLOYMENT).await?, ["web-a"]);
+    Ok(())
+}
+
+/// After a restart nobody knows how a unit went, so it counts as deleted.
+#[tokio::test(start_paused = true)]
+async fn what_went_while_nobody_looked_gets_the_grace_period() -> Result<()> {
+    let (cluster, running) = stamped().await?;
+    let stage = Stage(&cluster);
+    drop(running);
+    stage.label_node("b-1", "zone", None).await?;
+    let _running = harness::start(&cluster).await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    stage.children(DEPLOYMENT, &["web-a", "web-b"]).await?;
+    pass_time(Duration::from_mins(5)).await;
+    stage.children(DEPLOYMENT, &["web-a"]).await
+}
+
+/// A Node of another uid is another node: the first was deleted, whatever labels the second has.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_registers_again_without_its_label_leaves_the_grace_period() -> Result<()> {
+    let (cluster, _running) = stamped().await?;
+    let stage = Stage(&cluster);
+    stage.delete(NODE, "b-1").await?;
+    stage
+        .create(NODE, "b-1", &json!({ "metadata": {} }))
+        .await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    pass_time(Duration::from_mins(2)).await;
+    stage.label_node("b-1", "zone", Some("b")).await?;
+    stage
+        .until((DEPLOYMENT, "web-b"), false, gone_since)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_grace_period_a_unit_goes_at_once() -> Result<()> {
+    let cluster = harness::cluster().await?;
+    let stage = Stage(&cluster);
+    stage.add_nodes(&["a-1 zone=a", "b-1 zone=b"]).await?;
+    let _running = harness::start_with(
+        &cluster,
+        Config {
+            unit_grace: Duration::ZERO,
+        },
+    )
+    .await?;
+    stage
+        .create(
+            DEPLOYMENT_GRID,
+            "web",
+            &grid("zone", &deployment_spec(IMAGE, Some(1))),
+        )
+        .await?;
+    stage.children(DEPLOYMENT, &["web-a", "web-b"]).await?;
+    stage.delete(NODE, "b-1").await?;
+    stage.children(DEPLOYMENT, &["web-a"]).await
+}
+
+/// A17: the last unit's state stayed in the status for ever.
+#[tokio::test(start_paused = true)]
+async fn the_status_of_the_last_unit_goes_with_it() -> Result<()> {
+    let (cluster, _running) = stamped().await?;
+    let stage = Stage(&cluster);
+    stage.label_node("a-1", "zone", None).await?;
+    stage.label_node("b-1", "zone", None).await?;
+    stage.children(DEPLOYMENT, &[]).await?;
+    let grid = stage
+        .until((DEPLOYMENT_GRID, "web"), json!("0/0"), |grid| {
+            grid["status"]["ready"].clone()
+        })
+        .await?;
+    assert!(grid["status"]["states"].is_null(), "{grid:#}");
+    Ok(())
+}
+
+/// Another key is another set of units: those of the old one go at once.
+#[tokio::test(start_paused = true)]
+async fn a_changed_key_replaces_the_units() -> Result<()> {
+    let (cluster, _running) = stamped().await?;
+    let stage = Stage(&cluster);
+    stage.label_node("a-1", "rack", Some("r1")).await?;
+    stage.label_node("b-1", "rack", Some("a")).await?;
+    let same = stage.read(DEPLOYMENT, "web-a").await?;
+    stage
+        .edit(
+            DEPLOYMENT_GRID,
+            "web",
+            &json!({ "spec": { "gridUniqKey": "rack" } }),
+        )
+        .await?;
+    stage.children(DEPLOYMENT, &["web-a", "web-r1"]).await?;
+    let kept = stage
+        .until((DEPLOYMENT, "web-a"), json!({ "rack": "a" }), |child| {
+            child["spec"]["template"]["spec"]["nodeSelector"].clone()
+        })
+        .await?;
+    assert_eq!(kept["metadata"]["uid"], same["metadata"]["uid"]);
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Units that are no more: when their workloads go.
+//!
+//! | what happened to a unit's last node | its workload |
+//! |---|---|
+//! | it lost the label, or got another value | goes at once: somebody wanted it so |
+//! | its Node object was deleted, or nobody knows | stays for the grace period, marked with the moment |
+//!
+//! An outage that makes Node objects vanish and come back must not take a site's application with it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use edgegrid_api::names::{annotation, label};
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::claims::{Owner, Whose};
+use crate::failure::Failure;
+use crate::grid::Grid;
+use crate::observed::Child;
+use crate::step::{Apply, Claim, Manager, Plan, Step};
+use crate::units::{label_value, object_name, unit_of};
+use crate::workload_grid::{World, recheck_at};
+
+/// What a failed removal tried, in [`crate::failure::Failure::of`].
+pub const REMOVAL: &str = "removal";
+
+/// A unit without nodes, whose workload is kept for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// When it was seen that the last node is gone.
+    pub since: Timestamp,
+    /// When the workload is deleted.
+    pub until: Timestamp,
+}
+
+/// What becomes of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Its unit has nodes.
+    Wanted,
+    /// Its unit has none, but may come back.
+    Kept(String, Leaving),
+    /// It goes now.
+    Unwanted,
+}
+
+/// Plans deletions and marks of the grid's own workloads, and gives the units that are kept though they
+/// have no nodes.
+pub(crate) fn departures(
+    grid: &Grid,
+    key: &str,
+    world: &World<'_>,
+    now: Timestamp,
+    plan: &mut Plan,
+) -> BTreeMap<String, Leaving> {
+    let selector = grid.selector_value();
+    let owner = Owner {
+        uid: grid.uid(),
+        selector: &selector,
+    };
+    let mut kept = BTreeMap::new();
+    for child in &world.children {
+        let is_ours = owner.whose(&child.metadata) == Whose::Ours;
+        let (Some(name), Some(uid)) = (&child.metadata.name, &child.metadata.uid) else {
+            continue;
+        };
+        if !is_ours || child.metadata.deletion_timestamp.is_some() || world.pending.contains(name) {
+            continue;
+        }
+        let unit = unit_of(grid.name(), &child.metadata).unwrap_or_else(|| name.clone());
+        let failure = world.failures.get(&unit);
+        let rests = failure.is_some_and(|failure| failure.holds_back(REMOVAL, now));
+        let mark = |moment: Option<Timestamp>| mark(grid, name, uid, moment);
+        match fate(grid, key, world, child, now) {
+            Fate::Wanted if child.annotation(annotation::UNIT_GONE_SINCE).is_some() => {
+                plan.push(unit, mark(None));
+            }
+            Fate::Wanted => {}
+            Fate::Unwanted if rests => recheck_after_failure(plan, failure, now),
+            Fate::Unwanted => plan.push(
+                unit,
+                Step::Delete {
+                    id: grid.child(name),
+                    uid: uid.clone(),
+                },
+            ),
+            Fate::Kept(unit, leaving) => {
+                if gone_since(child).is_none() {
+                    plan.push(unit.clone(), mark(Some(leaving.since)));
+                }
+                recheck_at(plan, leaving.until, now);
+                kept.insert(unit, leaving);
+            }
+        }
+    }
+    kept
+}
+
+fn fate(grid: &Grid, key: &str, world: &World<'_>, child: &Child, now: Timestamp) -> Fate {
+    let name = child.metadata.name.as_deref().unwrap_or_default();
+    let name_of = |unit: &str| object_name(grid.workload, grid.name(), unit);
+    let noted = unit_of(grid.name(), &child.metadata);
+    let is_named_as_wanted = match &noted {
+        Some(unit) if world.units.contains(unit) && name_of(unit) == name => true,
+        _ => world.units.iter().any(|unit| name_of(unit) == name),
+    };
+    if is_named_as_wanted {
+        return Fate::Wanted;
+    }
+    let Some(unit) = noted.filter(|unit| name_of(unit) == name) else {
+        return Fate::Unwanted; // no unit's workload would be called so
+    };
+    let labels = child.metadata.labels.as_ref();
+    let has_other_key = labels
+        .and_then(|all| all.get(label::GRID_UNIQ_KEY))
+        .is_some_and(|value| *value != label_value(key));
+    if has_other_key || world.lost_label.contains(&unit) {
+        return Fate::Unwanted;
+    }
+    let since = gone_since(child).unwrap_or(whole_second(now));
+    let until = since
+        .checked_add(world.unit_grace)
+        .unwrap_or(Timestamp::MAX);
+    if until <= now || world.unit_grace == Duration::ZERO {
+        return Fate::Unwanted;
+    }
+    Fate::Kept(unit, Leaving { since, until })
+}
+
+fn recheck_after_failure(plan: &mut Plan, failure: Option<&Failure>, now: Timestamp) {
+    if let Some(left) = failure.and_then(|failure| failure.remaining(now)) {
+        plan.recheck_after(left);
+    }
+}
+
+fn gone_since(child: &Child) -> Option<Timestamp> {
+    child.annotation(annotation::UNIT_GONE_SINCE)?.parse().ok()
+}
+
+/// Puts the moment on a workload, or takes it away. It has a manager of its own, so that it can
+/// be written while the rest waits for its turn in a rollout.
+fn mark(grid: &Grid, name: &str, uid: &str, moment: Option<Timestamp>) -> Step {
+    let body = match moment {
+        Some(moment) => {
+            json!({ "metadata": { "annotations": { annotation::UNIT_GONE_SINCE: moment.to_string() } } })
+        }
+        None => json!({ "metadata": {} }),
+    };
+    Step::Apply(Apply {
+        id: grid.child(name),
+        body,
+        claim: Claim::Ours { uid: uid.into() },
+        manager: Manager::Grace,
+    })
+}
+
+fn whole_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}

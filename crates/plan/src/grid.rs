@@ -1,0 +1,237 @@
+//! A DeploymentGrid or a StatefulSetGrid, read once for all the decisions about it.
+//!
+//! The two kinds differ in what they stamp, not in how: canary, rollout, claims and status follow
+//! the same rules. What does differ is said by [`Workload`].
+
+use std::collections::BTreeMap;
+
+use edgegrid_api::names::DEFAULT_TEMPLATE;
+use edgegrid_api::{DeploymentGrid, Rollout, StatefulSetGrid};
+use kube::core::ObjectMeta;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::step::{Kind, ObjectId};
+use crate::units::{digest, label_value};
+
+/// What a grid stamps into its units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are Kubernetes' own")]
+pub enum Workload {
+    Deployment,
+    StatefulSet,
+}
+
+/// A grid of workloads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grid {
+    /// What it stamps.
+    pub workload: Workload,
+    /// Who it is.
+    pub metadata: ObjectMeta,
+    /// Node label key that names the units; `None` if it is missing or empty.
+    pub key: Option<String>,
+    /// Which unit gets which template.
+    pub templates: Templates,
+    /// Whether templates that nothing names are dropped from the pool.
+    pub drops_unused: bool,
+    /// How a changed template reaches the units.
+    pub rollout: Rollout,
+    /// Changes whenever what is stamped does.
+    pub digest: String,
+}
+
+/// The templates of a grid and who gets which.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Templates {
+    /// `spec.template`.
+    pub default: Option<Template>,
+    /// `spec.templatePool`.
+    pub pool: BTreeMap<String, Template>,
+    /// `spec.templates`.
+    pub by_unit: BTreeMap<String, String>,
+    /// `spec.defaultTemplateName`; `None` means `spec.template`.
+    pub default_name: Option<String>,
+}
+
+/// One template.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// The workload's spec as written, but for nulls, which mean "not there" in Kubernetes.
+    pub spec: Value,
+    /// Hash of it without `replicas`, which no rollout is about.
+    pub digest: String,
+}
+
+impl Workload {
+    /// Kind of the children.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Deployment => Kind::Deployment,
+            Self::StatefulSet => Kind::StatefulSet,
+        }
+    }
+
+    /// Kind of the grid.
+    pub const fn grid_kind(self) -> Kind {
+        match self {
+            Self::Deployment => Kind::DeploymentGrid,
+            Self::StatefulSet => Kind::StatefulSetGrid,
+        }
+    }
+
+    /// Longest name with which pods can be made: what is put behind it must fit a name, for a
+    /// StatefulSet a label value too (`controller-revision-hash`).
+    pub(crate) const fn name_max(self) -> usize {
+        match self {
+            Self::Deployment => 253 - 11,
+            Self::StatefulSet => 63 - 11,
+        }
+    }
+
+    /// A StatefulSet's name becomes part of DNS names, so it is a single label.
+    pub(crate) const fn may_have_dots(self) -> bool {
+        matches!(self, Self::Deployment)
+    }
+}
+
+impl Grid {
+    /// The grid's name.
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The grid's namespace.
+    pub fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The grid's uid.
+    pub fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The value of [`edgegrid_api::names::label::GRID_SELECTOR`] on the grid's children.
+    pub fn selector_value(&self) -> String {
+        label_value(self.name())
+    }
+
+    /// The grid itself.
+    pub fn id(&self) -> ObjectId {
+        ObjectId::namespaced(self.workload.grid_kind(), self.namespace(), self.name())
+    }
+
+    /// The grid's child of a name.
+    pub fn child(&self, name: &str) -> ObjectId {
+        ObjectId::namespaced(self.workload.kind(), self.namespace(), name)
+    }
+
+    fn finish(mut self) -> Self {
+        let templates = &self.templates;
+        let specs = |template: &Template| template.spec.clone();
+        let stamped = json!([
+            self.metadata.uid,
+            self.metadata.labels,
+            self.key,
+            templates.default.as_ref().map(specs),
+            templates.pool.values().map(specs).collect::<Vec<_>>(),
+            templates.pool.keys().collect::<Vec<_>>(),
+            templates.by_unit,
+            templates.default_name,
+        ]);
+        self.digest = digest(&stamped.to_string());
+        self
+    }
+}
+
+impl Template {
+    /// A template as the user wrote it.
+    pub fn new(written: &impl Serialize) -> Self {
+        let spec = without_nulls(serde_json::to_value(written).unwrap_or_default());
+        let mut counted = spec.clone();
+        if let Some(fields) = counted.as_object_mut() {
+            fields.remove("replicas");
+        }
+        Self {
+            digest: digest(&counted.to_string()),
+            spec,
+        }
+    }
+
+    /// The number of pods it asks for, if it does.
+    pub fn replicas(&self) -> Option<i64> {
+        self.spec.get("replicas").and_then(Value::as_i64)
+    }
+}
+
+impl From<&DeploymentGrid> for Grid {
+    fn from(grid: &DeploymentGrid) -> Self {
+        let spec = &grid.spec;
+        Self {
+            workload: Workload::Deployment,
+            metadata: grid.metadata.clone(),
+            key: non_empty(spec.grid_uniq_key.as_deref()),
+            templates: Templates {
+                default: spec.template.as_ref().map(Template::new),
+                pool: pool(&spec.template_pool),
+                by_unit: spec.templates.clone(),
+                default_name: template_name(spec.default_template_name.as_deref()),
+            },
+            drops_unused: spec.auto_delete_unused_template,
+            rollout: spec.rollout.clone().unwrap_or_default(),
+            digest: String::new(),
+        }
+        .finish()
+    }
+}
+
+impl From<&StatefulSetGrid> for Grid {
+    fn from(grid: &StatefulSetGrid) -> Self {
+        let spec = &grid.spec;
+        Self {
+            workload: Workload::StatefulSet,
+            metadata: grid.metadata.clone(),
+            key: non_empty(spec.grid_uniq_key.as_deref()),
+            templates: Templates {
+                default: spec.template.as_ref().map(Template::new),
+                pool: pool(&spec.template_pool),
+                by_unit: spec.templates.clone(),
+                default_name: template_name(spec.default_template_name.as_deref()),
+            },
+            drops_unused: spec.auto_delete_unused_template,
+            rollout: spec.rollout.clone().unwrap_or_default(),
+            digest: String::new(),
+        }
+        .finish()
+    }
+}
+
+/// A template's name; `None` for `default` and empty, which mean `spec.template`.
+pub(crate) fn template_name(name: Option<&str>) -> Option<String> {
+    non_empty(name).filter(|name| name != DEFAULT_TEMPLATE)
+}
+
+/// A value without the members of objects that are null, at any depth.
+pub(crate) fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .into_iter()
+            .filter(|(_, member)| !member.is_null())
+            .map(|(name, member)| (name, without_nulls(member)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
+}
+
+fn pool<T: Serialize>(templates: &BTreeMap<String, T>) -> BTreeMap<String, Template> {
+    templates
+        .iter()
+        .map(|(name, template)| (name.clone(), Template::new(template)))
+        .collect()
+}
+
+fn non_empty(text: Option<&str>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).map(str::to_owned)
+}

@@ -1,0 +1,399 @@
+//! What a grid of workloads reports: a line for people, an entry per unit for programs.
+//!
+//! Failing units come first wherever room is short. An object in etcd has a limit, and every write
+//! of a status sends all of it to everybody who watches, so a big one is written less often.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use edgegrid_api::names::{condition, reason};
+use edgegrid_api::status::{FAILING_UNITS_MAX, FailingUnit, GridStatus, LeavingUnit};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::conditions::{Conditions, listed};
+use crate::failure::{Failures, Trouble};
+use crate::grid::{Grid, Workload};
+use crate::observed::Child;
+use crate::rollout::Hold;
+use crate::workload_grid::{Decision, State, Unit};
+
+/// Most bytes of a grid with its status: half of what etcd takes, so that the user's next edit fits.
+pub const OBJECT_MAX: usize = 768 * 1024;
+/// A status is written once in this time.
+const PAUSE: Duration = Duration::from_secs(1);
+/// And once more in it for so many bytes.
+const BYTES_PER_PAUSE: usize = 50 * 1024;
+
+/// A status whose entries are as the server will show them.
+pub type Status = GridStatus<Map<String, Value>>;
+
+/// How long to wait after a status of this size before the next one.
+pub fn status_pause(bytes: usize) -> Duration {
+    let pauses = u32::try_from(bytes.div_ceil(BYTES_PER_PAUSE)).unwrap_or(u32::MAX);
+    PAUSE.saturating_mul(pauses.max(1))
+}
+
+/// The status after a pass. `size` is the size of the grid without a status; `earlier` are the
+/// conditions of its last one.
+pub fn status(
+    grid: &Grid,
+    (decision, failures): (&Decision, &Failures),
+    (size, earlier): (usize, &[Condition]),
+    now: Timestamp,
+) -> Status {
+    let make = Conditions::new(earlier, grid.metadata.generation, now);
+    let troubles = troubles(decision, failures, now);
+    let ready = decision
+        .units
+        .values()
+        .filter(|unit| is_ready(unit))
+        .count();
+    let total = decision.units.len();
+    let mut status = Status {
+        observed_generation: grid.metadata.generation,
+        units: Some(count(total)),
+        ready_units: Some(count(ready)),
+        ready: Some(format!("{ready}/{total}")),
+        failing_units: failing_units(&troubles),
+        leaving_units: leaving_units(decision),
+        ..Status::default()
+    };
+    status.conditions = vec![
+        ready_condition(&make, grid, decision, (ready, total)),
+        progressing(&make, decision),
+        degraded(&make, &troubles),
+    ];
+    status.conditions.extend(special(&make, &troubles));
+    let left_out = fill_states(grid.workload, decision, &troubles, size, &mut status);
+    if left_out > 0 {
+        status.conditions.push(make.make(
+            condition::STATES_TRUNCATED,
+            true,
+            reason::STATES_TRUNCATED,
+            format!("states leaves out {left_out} of {total} units, failing ones are listed first: the object would grow beyond {OBJECT_MAX} bytes"),
+        ));
+    }
+    status
+}
+
+/// What is wrong with each unit, as people should hear it.
+pub fn troubles(
+    decision: &Decision,
+    failures: &Failures,
+    now: Timestamp,
+) -> BTreeMap<String, Trouble> {
+    let mut troubles = BTreeMap::new();
+    for (name, unit) in &decision.units {
+        let failure = failures.get(name).filter(|failure| failure.matters());
+        let trouble = match &unit.state {
+            State::Held(trouble) => Some(trouble.clone()),
+            State::Settled => late(unit, now).or_else(|| complaint(unit)),
+            _ => failure.map(|failure| failure.trouble.clone()),
+        };
+        troubles.extend(trouble.map(|trouble| (name.clone(), trouble)));
+    }
+    // A unit that is to be removed is no longer among the grid's, but its failure matters.
+    for (name, failure) in failures {
+        if !decision.units.contains_key(name) && failure.matters() {
+            troubles.insert(name.clone(), failure.trouble.clone());
+        }
+    }
+    troubles
+}
+
+/// Whether a unit runs what the grid asks for.
+fn is_ready(unit: &Unit) -> bool {
+    let is_written = matches!(unit.state, State::Settled | State::Repair | State::Pending);
+    is_written && unit.is_current && unit.is_available
+}
+
+/// A changed unit that did not become Available in time.
+fn late(unit: &Unit, now: Timestamp) -> Option<Trouble> {
+    let is_late = unit.deadline.is_some_and(|deadline| deadline <= now);
+    (is_late && unit.is_current && !unit.is_available).then(|| {
+        Trouble::new(
+            reason::NOT_AVAILABLE,
+            format!("{} got another template and is not Available since its progress deadline: look at its pods", unit.name),
+        )
+    })
+}
+
+/// What a workload's own controller complains of: pods that cannot be made, or that do not come up.
+fn complaint(unit: &Unit) -> Option<Trouble> {
+    let child = unit.child.as_deref().filter(|_| !unit.is_available)?;
+    let cannot_make = child
+        .condition("ReplicaFailure")
+        .filter(|condition| condition.status == "True");
+    let stuck = || {
+        let progressing = child.condition("Progressing")?;
+        (progressing.reason == "ProgressDeadlineExceeded").then_some(progressing)
+    };
+    let condition = cannot_make.or_else(stuck)?;
+    let message = format!("{}: {}", unit.name, condition.message);
+    Some(Trouble::new(reason::NOT_AVAILABLE, message))
+}
+
+fn failing_units(troubles: &BTreeMap<String, Trouble>) -> Vec<FailingUnit> {
+    let mut failing: Vec<_> = troubles.iter().collect();
+    failing.sort_by_key(|(unit, trouble)| (severity(trouble), *unit));
+    failing
+        .into_iter()
+        .take(FAILING_UNITS_MAX)
+        .map(|(unit, trouble)| FailingUnit {
+            unit: unit.clone(),
+            reason: trouble.reason.into(),
+            message: trouble.message.clone(),
+        })
+        .collect()
+}
+
+/// The lower, the worse: first what only people can mend.
+fn severity(trouble: &Trouble) -> usize {
+    const WORST_FIRST: [&str; 7] = [
+        reason::SUPEREDGE_RUNNING,
+        reason::NAME_TAKEN,
+        reason::IMMUTABLE,
+        reason::NOT_APPLICABLE,
+        reason::TEMPLATE_MISSING,
+        reason::REFUSED,
+        reason::NOT_AVAILABLE,
+    ];
+    let place = WORST_FIRST
+        .iter()
+        .position(|reason| *reason == trouble.reason);
+    place.unwrap_or(WORST_FIRST.len())
+}
+
+fn leaving_units(decision: &Decision) -> Vec<LeavingUnit> {
+    let mut leaving: Vec<_> = decision
+        .units
+        .iter()
+        .filter_map(|(unit, state)| Some((unit, state.leaving.as_ref()?)))
+        .collect();
+    leaving.sort_by_key(|(unit, leaving)| (leaving.until, *unit));
+    leaving
+        .into_iter()
+        .take(FAILING_UNITS_MAX)
+        .map(|(unit, leaving)| LeavingUnit {
+            unit: unit.clone(),
+            gone_since: Some(Time(leaving.since)),
+            removed_at: Some(Time(leaving.until)),
+        })
+        .collect()
+}
+
+fn ready_condition(
+    make: &Conditions<'_>,
+    grid: &Grid,
+    decision: &Decision,
+    (ready, total): (usize, usize),
+) -> Condition {
+    let (holds, reason, message) = match (grid.key.as_deref(), total) {
+        (None, _) => (
+            false,
+            reason::EMPTY,
+            "spec.gridUniqKey is missing: set it to the node label key that names the units"
+                .to_owned(),
+        ),
+        (Some(key), 0) => (
+            false,
+            reason::NO_UNITS,
+            format!("no node has the label {key}: label nodes, or correct spec.gridUniqKey"),
+        ),
+        (Some(_), _) if ready == total => (
+            true,
+            reason::AS_WANTED,
+            format!("all {total} units run what the grid asks for"),
+        ),
+        (Some(_), _) => {
+            let others = decision.units.iter().filter(|(_, unit)| !is_ready(unit));
+            let others = listed(others.map(|(unit, _)| unit.as_str()));
+            (
+                false,
+                reason::NOT_AVAILABLE,
+                format!("{ready} of {total} units run what the grid asks for; not: {others}"),
+            )
+        }
+    };
+    make.make(condition::READY, holds, reason, message)
+}
+
+fn progressing(make: &Conditions<'_>, decision: &Decision) -> Condition {
+    let wave = &decision.wave;
+    let waiting = listed(wave.waiting.iter().map(String::as_str));
+    let is_written =
+        |unit: &Unit| matches!(unit.state, State::New | State::Change | State::Pending);
+    let moving = decision
+        .units
+        .values()
+        .filter(|unit| is_written(unit))
+        .count()
+        + wave.in_flight.len();
+    let (holds, reason, message) = match &wave.hold {
+        Some(Hold::Stopped(late)) => (
+            false,
+            reason::ROLLOUT_STOPPED,
+            format!(
+                "{} got the new template and did not become Available in time; kept as they are: {waiting}. \
+                 Mend the unit or the template",
+                listed(late.iter().map(String::as_str))
+            ),
+        ),
+        Some(Hold::Paused) => (
+            false,
+            reason::PAUSED,
+            format!("spec.rollout.paused keeps as they are: {waiting}"),
+        ),
+        Some(Hold::Full) => (
+            true,
+            reason::ROLLING_OUT,
+            format!(
+                "{} changed and not yet Available: {}; waiting: {waiting}",
+                wave.in_flight.len(),
+                listed(wave.in_flight.iter().map(String::as_str))
+            ),
+        ),
+        None if moving > 0 => (
+            true,
+            reason::ROLLING_OUT,
+            "units are brought to what the grid asks for".to_owned(),
+        ),
+        None => (
+            false,
+            reason::AS_WANTED,
+            "nothing is to be changed".to_owned(),
+        ),
+    };
+    make.make(condition::PROGRESSING, holds, reason, message)
+}
+
+fn degraded(make: &Conditions<'_>, troubles: &BTreeMap<String, Trouble>) -> Condition {
+    let worst = troubles.values().min_by_key(|trouble| severity(trouble));
+    match worst {
+        None => make.make(
+            condition::DEGRADED,
+            false,
+            reason::AS_WANTED,
+            "no unit fails",
+        ),
+        Some(worst) => make.make(
+            condition::DEGRADED,
+            true,
+            worst.reason,
+            told(worst.reason, troubles),
+        ),
+    }
+}
+
+/// Conditions of their own for what has a way out of its own; there only while it is so.
+fn special(make: &Conditions<'_>, troubles: &BTreeMap<String, Trouble>) -> Vec<Condition> {
+    [
+        (condition::NAME_TAKEN, reason::NAME_TAKEN),
+        (condition::IMMUTABLE, reason::IMMUTABLE),
+        (condition::NOT_APPLICABLE, reason::NOT_APPLICABLE),
+        (condition::SUPEREDGE_RUNNING, reason::SUPEREDGE_RUNNING),
+    ]
+    .into_iter()
+    .filter(|(_, reason)| troubles.values().any(|trouble| trouble.reason == *reason))
+    .map(|(type_, reason)| make.make(type_, true, reason, told(reason, troubles)))
+    .collect()
+}
+
+/// The units with a trouble, and what the first of them says.
+pub(crate) fn told(reason: &str, troubles: &BTreeMap<String, Trouble>) -> String {
+    let mut with = troubles
+        .iter()
+        .filter(|(_, trouble)| trouble.reason == reason);
+    let units = listed(with.clone().map(|(unit, _)| unit.as_str()));
+    let message = with.next().map_or("", |(_, trouble)| &trouble.message);
+    format!("units {units}: {message}")
+}
+
+/// Fills in as many units as fit, those that are not ready first, and says how many do not.
+fn fill_states(
+    workload: Workload,
+    decision: &Decision,
+    troubles: &BTreeMap<String, Trouble>,
+    size: usize,
+    status: &mut Status,
+) -> usize {
+    let mut units: Vec<_> = decision
+        .units
+        .iter()
+        .filter_map(|(name, unit)| Some((name, unit, unit.child.as_deref()?)))
+        .collect();
+    units.sort_by_key(|(name, unit, _)| (!troubles.contains_key(*name), is_ready(unit), *name));
+    let mut room = OBJECT_MAX.saturating_sub(size + bytes(status));
+    let mut left_out = 0;
+    for (name, _, child) in units {
+        let entry = state_of(workload, child);
+        let needed = bytes(&entry) + bytes(name) + ":,".len();
+        match room.checked_sub(needed) {
+            Some(rest) if left_out == 0 => {
+                room = rest;
+                status.states.insert(name.clone(), entry);
+            }
+            _ => left_out += 1,
+        }
+    }
+    left_out
+}
+
+/// What the seeds show of a unit: a Deployment's counts and whether it is Available; of a
+/// StatefulSet all counts and revisions.
+fn state_of(workload: Workload, child: &Child) -> Map<String, Value> {
+    let mut state = Map::new();
+    let mut copy = |field: &str| {
+        if let Some(value) = child.status.get(field) {
+            state.insert(field.to_owned(), value.clone());
+        }
+    };
+    match workload {
+        Workload::Deployment => {
+            ["replicas", "readyReplicas"]
+                .into_iter()
+                .for_each(&mut copy);
+            let conditions = child.status.get("conditions").and_then(Value::as_array);
+            let available = conditions.and_then(|all| {
+                all.iter()
+                    .find(|condition| condition["type"] == "Available")
+            });
+            if let Some(available) = available {
+                state.insert("conditions".into(), json!([available]));
+            }
+        }
+        Workload::StatefulSet => {
+            [
+                "replicas",
+                "readyReplicas",
+                "currentReplicas",
+                "updatedReplicas",
+                "availableReplicas",
+                "currentRevision",
+                "updateRevision",
+                "collisionCount",
+                "observedGeneration",
+            ]
+            .into_iter()
+            .for_each(&mut copy);
+            // Required by Kubernetes' own type, and left out by the server when it is 0.
+            state.entry("replicas").or_insert_with(|| json!(0));
+        }
+    }
+    state
+}
+
+/// Size of a value as JSON.
+pub fn bytes(value: &impl Serialize) -> usize {
+    serde_json::to_string(value).map_or(0, |text| text.len())
+}
+
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

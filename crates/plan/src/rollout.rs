@@ -1,0 +1,318 @@
+//! Unit by unit: which of the units that should get another template get it now.
+//!
+//! ```text
+//! outdated ──(a place is free)──► changed, in flight ──► Available: its place is free again
+//!                                        └─(not Available after its progress deadline)─► the wave stops
+//! ```
+//!
+//! Nothing is remembered: a changed workload carries the moment of its change, and the rest
+//! follows from its status. New units are no part of it: they are stamped at once.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use edgegrid_api::Rollout;
+use edgegrid_api::names::annotation;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::grid::{Template, Workload};
+use crate::observed::Child;
+
+/// Time that a changed workload has to become Available unless its template says otherwise.
+const PROGRESS_DEADLINE: Duration = Duration::from_mins(10);
+
+/// A unit that was changed and is not yet Available.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// The unit.
+    pub unit: String,
+    /// When it should have become Available; `None` if that is not known yet.
+    pub deadline: Option<Timestamp>,
+}
+
+/// Which units are changed now, and how the wave stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wave {
+    /// Units to change now.
+    pub go: BTreeSet<String>,
+    /// Units that are to be changed later.
+    pub waiting: BTreeSet<String>,
+    /// Units that are changed and not yet Available.
+    pub in_flight: BTreeSet<String>,
+    /// Why the waiting ones wait.
+    pub hold: Option<Hold>,
+    /// When a unit in flight runs out of time.
+    pub next_deadline: Option<Timestamp>,
+}
+
+/// Why no further unit is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// The user said so.
+    Paused,
+    /// As many as may be are in flight.
+    Full,
+    /// These units were changed and did not become Available in time.
+    Stopped(BTreeSet<String>),
+}
+
+/// Decides which of the `outdated` units are changed now.
+pub fn wave(
+    rollout: &Rollout,
+    outdated: &BTreeSet<String>,
+    in_flight: Vec<InFlight>,
+    now: Timestamp,
+) -> Wave {
+    let limit = rollout
+        .max_concurrent_units
+        .map(|units| usize::try_from(units).unwrap_or(0).max(1));
+    let is_late = |unit: &InFlight| unit.deadline.is_some_and(|deadline| deadline <= now);
+    let late: BTreeSet<String> = in_flight
+        .iter()
+        .filter(|unit| is_late(unit))
+        .map(|unit| unit.unit.clone())
+        .collect();
+    let go = match limit {
+        _ if rollout.paused => BTreeSet::new(),
+        None => outdated.clone(),
+        Some(_) if !late.is_empty() => BTreeSet::new(),
+        Some(limit) => chosen(outdated, &in_flight, limit),
+    };
+    let waiting: BTreeSet<String> = outdated.difference(&go).cloned().collect();
+    let hold = match () {
+        () if waiting.is_empty() => None,
+        () if rollout.paused => Some(Hold::Paused),
+        () if !late.is_empty() => Some(Hold::Stopped(late)),
+        () => Some(Hold::Full),
+    };
+    Wave {
+        next_deadline: in_flight
+            .iter()
+            .filter_map(|unit| unit.deadline)
+            .filter(|deadline| *deadline > now)
+            .min(),
+        in_flight: in_flight.into_iter().map(|unit| unit.unit).collect(),
+        go,
+        waiting,
+        hold,
+    }
+}
+
+/// The outdated units that are changed now: those in flight with an earlier template, whose place is
+/// theirs already and for whom a new template may be the way out, and as many others as have room.
+fn chosen(outdated: &BTreeSet<String>, in_flight: &[InFlight], limit: usize) -> BTreeSet<String> {
+    let flying: BTreeSet<&String> = in_flight.iter().map(|unit| &unit.unit).collect();
+    let (again, others): (Vec<_>, Vec<_>) = outdated.iter().partition(|unit| flying.contains(unit));
+    let places = limit.saturating_sub(flying.len());
+    again
+        .into_iter()
+        .chain(others.into_iter().take(places))
+        .cloned()
+        .collect()
+}
+
+/// When a changed workload should be Available; `None` if it was never changed.
+pub fn deadline(workload: Workload, template: &Template, child: &Child) -> Option<Timestamp> {
+    let changed: Timestamp = child.annotation(annotation::CHANGED_AT)?.parse().ok()?;
+    let seconds = template.spec["progressDeadlineSeconds"].as_u64();
+    let own = seconds
+        .filter(|_| workload == Workload::Deployment)
+        .map(Duration::from_secs);
+    changed
+        .checked_add(own.unwrap_or(PROGRESS_DEADLINE))
+        .ok()
+        .or(Some(Timestamp::MAX))
+}
+
+/// Whether a workload runs what its spec says, all of it and Available.
+pub fn is_available(workload: Workload, template: &Template, child: &Child) -> bool {
+    let generation = child.metadata.generation.unwrap_or(0);
+    if child.count("observedGeneration") < generation {
+        return false;
+    }
+    let wanted = i64::from(child.spec.replicas.unwrap_or(1));
+    match workload {
+        Workload::Deployment => {
+            child.count("updatedReplicas") >= wanted
+                && child.count("replicas") <= child.count("updatedReplicas")
+                && child.count("availableReplicas") >= wanted
+                && child
+                    .condition("Available")
+                    .is_none_or(|condition| condition.status == "True")
+        }
+        Workload::StatefulSet => {
+            let updated = wanted - partition(template).min(wanted);
+            let runs_all = child.count("availableReplicas") >= wanted;
+            runs_all && (waits_for_deletion(template) || is_updated(child, updated))
+        }
+    }
+}
+
+/// A StatefulSet's pods up to this ordinal keep the old template.
+fn partition(template: &Template) -> i64 {
+    let partition = &template.spec["updateStrategy"]["rollingUpdate"]["partition"];
+    partition.as_i64().unwrap_or(0)
+}
+
+fn waits_for_deletion(template: &Template) -> bool {
+    template.spec["updateStrategy"]["type"] == "OnDelete"
+}
+
+/// Once an update is complete, Kubernetes reports both revisions as equal and may stop counting.
+fn is_updated(child: &Child, wanted: i64) -> bool {
+    let revision = |field: &str| child.status.get(field).and_then(Value::as_str);
+    let is_complete = revision("currentRevision").is_some()
+        && revision("currentRevision") == revision("updateRevision");
+    is_complete || child.count("updatedReplicas") >= wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+    fn units(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn flying(unit: &str, seconds_left: i64) -> InFlight {
+        InFlight {
+            unit: unit.into(),
+            deadline: Some(NOW + jiff::Span::new().seconds(seconds_left)),
+        }
+    }
+
+    fn rollout(max: Option<i32>, paused: bool) -> Rollout {
+        Rollout {
+            max_concurrent_units: max,
+            paused,
+        }
+    }
+
+    /// Defect A22: all sites changed at the same time.
+    #[test]
+    fn as_many_units_are_changed_as_may_be_in_flight() {
+        let outdated = || units(&["a", "b", "c", "d"]);
+        for (max, in_flight, go) in [
+            (None, vec![], units(&["a", "b", "c", "d"])),
+            (None, vec![flying("x", -5)], units(&["a", "b", "c", "d"])),
+            (Some(2), vec![], units(&["a", "b"])),
+            (Some(2), vec![flying("x", 5)], units(&["a"])),
+            (Some(2), vec![flying("x", 5), flying("y", 5)], units(&[])),
+            (Some(0), vec![], units(&["a"])),
+        ] {
+            let wave = wave(&rollout(max, false), &outdated(), in_flight, NOW);
+            assert_eq!(wave.go, go, "{max:?}");
+            assert_eq!(wave.go.len() + wave.waiting.len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_unit_in_flight_with_an_earlier_template_is_changed_again_in_its_own_place() {
+        let in_flight = || {
+            vec![InFlight {
+                unit: "c".into(),
+                deadline: None,
+            }]
+        };
+        let outdated = units(&["a", "b", "c"]);
+        for (max, go) in [(1, units(&["c"])), (2, units(&["a", "c"]))] {
+            let wave = wave(&rollout(Some(max), false), &outdated, in_flight(), NOW);
+            assert_eq!(wave.go, go, "{max}");
+        }
+    }
+
+    #[test]
+    fn a_pause_keeps_all_units_as_they_are() {
+        let wave = wave(&rollout(None, true), &units(&["a"]), vec![], NOW);
+        assert_eq!((wave.go, wave.hold), (units(&[]), Some(Hold::Paused)));
+    }
+
+    #[test]
+    fn a_unit_that_is_late_stops_the_wave() {
+        let in_flight = vec![flying("x", 0)];
+        let wave = wave(&rollout(Some(3), false), &units(&["a"]), in_flight, NOW);
+        assert_eq!(wave.go, units(&[]));
+        assert_eq!(wave.hold, Some(Hold::Stopped(units(&["x"]))));
+    }
+
+    #[test]
+    fn the_next_deadline_is_when_to_look_again() {
+        let in_flight = vec![flying("x", 30), flying("y", 10), flying("z", -1)];
+        let wave = wave(&rollout(Some(9), false), &units(&[]), in_flight, NOW);
+        assert_eq!(wave.next_deadline, flying("y", 10).deadline);
+        assert_eq!(wave.hold, None);
+    }
+
+    fn child(spec: &Value, status: &Value) -> Child {
+        serde_json::from_value(json!({
+            "metadata": { "generation": 2, "annotations": { annotation::CHANGED_AT: NOW.to_string() } },
+            "spec": spec,
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn template(spec: &Value) -> Template {
+        Template::new(spec)
+    }
+
+    #[test]
+    fn a_deployment_is_available_when_all_its_pods_are_new_and_available() {
+        let done = json!({
+            "observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3,
+            "conditions": [{ "type": "Available", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
+        });
+        let judge = |status: &Value| {
+            let child = child(&json!({ "replicas": 3 }), status);
+            is_available(Workload::Deployment, &template(&json!({})), &child)
+        };
+        assert!(judge(&done));
+        for (field, value) in [
+            ("observedGeneration", json!(1)), // it has not been looked at
+            ("updatedReplicas", json!(2)),    // old pods are what is Available
+            ("replicas", json!(4)),           // an old pod is still there
+            ("availableReplicas", json!(2)),
+            (
+                "conditions",
+                json!([{ "type": "Available", "status": "False", "reason": "", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }]),
+            ),
+        ] {
+            let mut status = done.clone();
+            status[field] = value;
+            assert!(!judge(&status), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_stateful_set_is_available_when_all_pods_it_updates_are() {
+        let judge = |strategy: &Value, updated: i64| {
+            let status = json!({
+                "observedGeneration": 2, "replicas": 3, "availableReplicas": 3, "updatedReplicas": updated,
+                "currentRevision": "a", "updateRevision": "b",
+            });
+            let child = child(&json!({ "replicas": 3 }), &status);
+            let template = template(&json!({ "updateStrategy": strategy }));
+            is_available(Workload::StatefulSet, &template, &child)
+        };
+        assert!(judge(&json!({}), 3));
+        assert!(!judge(&json!({}), 2));
+        assert!(judge(&json!({ "rollingUpdate": { "partition": 2 } }), 1));
+        assert!(!judge(&json!({ "rollingUpdate": { "partition": 2 } }), 0));
+        assert!(judge(&json!({ "type": "OnDelete" }), 0));
+    }
+
+    #[test]
+    fn a_deployment_has_its_own_deadline_and_a_stateful_set_ten_minutes() {
+        let child = child(&json!({}), &json!({}));
+        let template = template(&json!({ "progressDeadlineSeconds": 30 }));
+        let left =
+            |workload| deadline(workload, &template, &child).map(|end| (end - NOW).get_seconds());
+        assert_eq!(left(Workload::Deployment), Some(30));
+        assert_eq!(left(Workload::StatefulSet), Some(600));
+    }
+}

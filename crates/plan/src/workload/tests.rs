@@ -1,0 +1,217 @@
+//! What is applied to a unit's workload.
+
+use edgegrid_api::names::reason;
+use edgegrid_api::{DeploymentGrid, StatefulSetGrid};
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
+const LATER: Timestamp = Timestamp::constant(1_767_229_200, 0);
+
+fn template() -> Value {
+    json!({
+        "replicas": 3,
+        "selector": { "matchLabels": { "app": "web" } },
+        "template": {
+            "metadata": { "creationTimestamp": null, "labels": { "app": "web" } },
+            "spec": { "containers": [{ "name": "main", "image": "web:1" }], "nodeSelector": { "disk": "ssd" } },
+        },
+    })
+}
+
+fn object(template: &Value) -> Value {
+    json!({
+        "metadata": { "name": "web", "namespace": "shop", "uid": "g", "labels": { "team": "x" } },
+        "spec": { "gridUniqKey": "zone", "template": template },
+    })
+}
+
+fn grid(template: &Value) -> Grid {
+    let grid: DeploymentGrid = serde_json::from_value(object(template)).unwrap();
+    Grid::from(&grid)
+}
+
+fn rendered(
+    grid: &Grid,
+    unit: &str,
+    child: Option<&Value>,
+    now: Timestamp,
+) -> Result<Wanted, Trouble> {
+    let child: Option<Child> = child.map(|child| serde_json::from_value(child.clone()).unwrap());
+    let template = grid.templates.chosen(unit).unwrap();
+    render(grid, ("zone", unit), template, child.as_ref(), now)
+}
+
+/// The workload as it is after `body` was applied.
+fn stored(body: &Value) -> Value {
+    let mut child = body.clone();
+    child["metadata"]["name"] = json!("web-a");
+    child["metadata"]["uid"] = json!("c");
+    child
+}
+
+#[test]
+fn a_new_workload_is_told_apart_by_its_unit() {
+    let wanted = rendered(&grid(&template()), "a", None, NOW).unwrap();
+    let spec = &wanted.body["spec"];
+    let labels = json!({ "app": "web", label::UNIT: "a" });
+    assert_eq!(spec["selector"]["matchLabels"], labels);
+    assert_eq!(
+        spec["template"]["metadata"],
+        json!({ "labels": labels }),
+        "and nulls are left out"
+    );
+    assert_eq!(
+        spec["template"]["spec"]["nodeSelector"],
+        json!({ "disk": "ssd", "zone": "a" })
+    );
+    assert_eq!(spec["replicas"], 3);
+    let metadata = &wanted.body["metadata"];
+    assert_eq!(
+        metadata["labels"],
+        json!({ "team": "x", label::GRID_SELECTOR: "web", label::GRID_UNIQ_KEY: "zone", label::UNIT: "a" })
+    );
+    assert_eq!(metadata["annotations"][annotation::APPLIED], wanted.applied);
+    assert!(
+        metadata["annotations"]
+            .get(annotation::CHANGED_AT)
+            .is_none(),
+        "it was made, not changed"
+    );
+    assert_eq!(metadata["ownerReferences"][0]["uid"], "g");
+}
+
+/// A2: one unit's value must never reach another's.
+#[test]
+fn units_share_nothing() {
+    let grid = grid(&template());
+    let (a, b) = (
+        rendered(&grid, "a", None, NOW).unwrap(),
+        rendered(&grid, "b", None, NOW).unwrap(),
+    );
+    assert_ne!(a.template_hash, b.template_hash);
+    assert_eq!(
+        b.body["spec"]["template"]["spec"]["nodeSelector"]["zone"],
+        "b"
+    );
+    assert_eq!(
+        grid.templates.default.unwrap().spec["template"]["spec"]["nodeSelector"],
+        json!({ "disk": "ssd" })
+    );
+}
+
+#[test]
+fn an_existing_selector_is_kept_with_the_pod_labels_that_go_with_it() {
+    let grid = grid(&template());
+    let superedges = json!({ "metadata": {}, "spec": {
+        "selector": { "matchLabels": { "app": "web" }, "matchExpressions": [] },
+        "template": { "metadata": { "labels": { "app": "web", label::TEMPLATE_HASH_KEY: "42" } } },
+    } });
+    let kept = rendered(&grid, "a", Some(&superedges), NOW).unwrap();
+    assert_eq!(
+        kept.body["spec"]["selector"],
+        json!({ "matchLabels": { "app": "web" } })
+    );
+    let labels = json!({ "app": "web", label::TEMPLATE_HASH_KEY: "42" });
+    assert_eq!(kept.body["spec"]["template"]["metadata"]["labels"], labels);
+    let ours = stored(&rendered(&grid, "a", None, NOW).unwrap().body);
+    let again = rendered(&grid, "a", Some(&ours), LATER).unwrap();
+    assert_eq!(
+        again.body,
+        rendered(&grid, "a", None, NOW).unwrap().body,
+        "nothing to do"
+    );
+}
+
+#[test]
+fn another_selector_is_immutable() {
+    let other =
+        json!({ "metadata": {}, "spec": { "selector": { "matchLabels": { "app": "other" } } } });
+    let trouble = rendered(&grid(&template()), "a", Some(&other), NOW).unwrap_err();
+    assert_eq!(trouble.reason, reason::IMMUTABLE);
+    assert!(
+        trouble.message.contains("spec.selector"),
+        "{}",
+        trouble.message
+    );
+}
+
+#[test]
+fn what_a_stateful_set_may_not_change_is_immutable() {
+    let mut template = template();
+    template["serviceName"] = json!("web-svc");
+    template["volumeClaimTemplates"] = json!([{ "metadata": { "name": "data" } }]);
+    let grid: StatefulSetGrid = serde_json::from_value(object(&template)).unwrap();
+    let grid = Grid::from(&grid);
+    let ours = stored(&rendered(&grid, "a", None, NOW).unwrap().body);
+    assert!(rendered(&grid, "a", Some(&ours), NOW).is_ok());
+    for (field, value) in [
+        ("serviceName", json!("other")),
+        ("volumeClaimTemplates", json!([])),
+    ] {
+        let mut live = ours.clone();
+        live["spec"][field] = value;
+        let trouble = rendered(&grid, "a", Some(&live), NOW).unwrap_err();
+        assert!(trouble.message.contains(field), "{}", trouble.message);
+    }
+}
+
+#[test]
+fn the_moment_of_a_change_is_kept_until_the_next() {
+    let first = stored(&rendered(&grid(&template()), "a", None, NOW).unwrap().body);
+    let mut other = template();
+    other["template"]["spec"]["containers"][0]["image"] = json!("web:2");
+    let changed = rendered(&grid(&other), "a", Some(&first), NOW).unwrap();
+    let moment =
+        |wanted: &Wanted| wanted.body["metadata"]["annotations"][annotation::CHANGED_AT].clone();
+    assert_eq!(moment(&changed), json!(NOW.to_string()));
+    let again = rendered(&grid(&other), "a", Some(&stored(&changed.body)), LATER).unwrap();
+    assert_eq!(moment(&again), json!(NOW.to_string()));
+    assert_eq!(
+        again.applied, changed.applied,
+        "the moment is no difference"
+    );
+}
+
+#[test]
+fn replicas_are_no_change_of_the_template() {
+    let mut scaled = template();
+    scaled["replicas"] = json!(9);
+    let (one, other) = (
+        rendered(&grid(&template()), "a", None, NOW).unwrap(),
+        rendered(&grid(&scaled), "a", None, NOW).unwrap(),
+    );
+    assert_eq!(one.template_hash, other.template_hash);
+    assert_ne!(one.applied, other.applied);
+}
+
+/// A10: whoever scales keeps the number when the template stops naming it.
+#[test]
+fn replicas_that_we_own_are_handed_over_at_their_live_number() {
+    let mut without = template();
+    without.as_object_mut().unwrap().remove("replicas");
+    let (with, without) = (Template::new(&template()), Template::new(&without));
+    let child = |fields: Value| -> Child {
+        serde_json::from_value(json!({
+            "metadata": { "managedFields": [{ "manager": "edgegrid", "operation": "Apply", "fieldsV1": fields }] },
+            "spec": { "replicas": 10 },
+        }))
+        .unwrap()
+    };
+    let owner = child(json!({ "f:spec": { "f:replicas": {} } }));
+    let stranger = child(json!({ "f:spec": { "f:selector": {} } }));
+    assert_eq!(
+        replicas_to_hand_over(&without, &owner),
+        Some(json!({ "spec": { "replicas": 10 } }))
+    );
+    assert_eq!(
+        replicas_to_hand_over(&with, &owner),
+        None,
+        "we still name it"
+    );
+    assert_eq!(
+        replicas_to_hand_over(&without, &stranger),
+        None,
+        "it is somebody else's already"
+    );
+}

@@ -1,0 +1,314 @@
+//! Decisions over all units: who is written, who waits, who goes.
+
+use edgegrid_api::DeploymentGrid;
+use edgegrid_api::names::{annotation, label};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::failure::Refusal;
+use crate::step::{Claim, Step};
+
+const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
+const GRACE: Duration = Duration::from_mins(5);
+
+fn grid_with(change: impl FnOnce(&mut Value)) -> Grid {
+    let mut object = json!({
+        "metadata": { "name": "web", "namespace": "shop", "uid": "g", "resourceVersion": "1" },
+        "spec": { "gridUniqKey": "zone", "template": {
+            "selector": { "matchLabels": { "app": "web" } },
+            "template": { "metadata": { "labels": { "app": "web" } }, "spec": { "containers": [{ "name": "main", "image": "web:1" }] } },
+        } },
+    });
+    change(&mut object);
+    let grid: DeploymentGrid = serde_json::from_value(object).unwrap();
+    Grid::from(&grid)
+}
+
+fn grid() -> Grid {
+    grid_with(|_| {})
+}
+
+/// A workload that SuperEdge or an earlier pass made for `unit`, without anything of ours.
+fn child(unit: &str, change: impl FnOnce(&mut Value)) -> Arc<Child> {
+    let mut object = json!({
+        "metadata": {
+            "name": format!("web-{unit}"), "uid": format!("uid-{unit}"), "resourceVersion": "5",
+            "labels": { label::GRID_SELECTOR: "web", label::GRID_UNIQ_KEY: "zone" },
+            "ownerReferences": [{ "apiVersion": "superedge.io/v1", "kind": "DeploymentGrid", "name": "web", "uid": "g", "controller": true }],
+        },
+        "spec": { "selector": { "matchLabels": { "app": "web" } } },
+    });
+    change(&mut object);
+    Arc::new(serde_json::from_value(object).unwrap())
+}
+
+struct Seen {
+    failures: Failures,
+    judged: BTreeMap<String, Judged>,
+}
+
+impl Seen {
+    fn nothing() -> Self {
+        Self {
+            failures: Failures::new(),
+            judged: BTreeMap::new(),
+        }
+    }
+
+    fn world(&self, units: &[&str], children: Vec<Arc<Child>>) -> World<'_> {
+        World {
+            units: units.iter().map(|unit| (*unit).to_owned()).collect(),
+            lost_label: BTreeSet::new(),
+            children,
+            looked: true,
+            foreign: BTreeMap::new(),
+            pending: BTreeSet::new(),
+            missed: BTreeSet::new(),
+            failures: &self.failures,
+            judged: &self.judged,
+            unit_grace: GRACE,
+        }
+    }
+}
+
+fn state<'a>(decision: &'a Decision, unit: &str) -> &'a State {
+    &decision.units[unit].state
+}
+
+#[test]
+fn a_name_that_nobody_looked_at_is_not_written() {
+    let seen = Seen::nothing();
+    let mut world = seen.world(&["a"], vec![]);
+    world.looked = false;
+    let decision = decide(&grid(), &world, NOW);
+    assert!(decision.needs_look && decision.plan.is_empty());
+    world.looked = true;
+    let decision = decide(&grid(), &world, NOW);
+    let Step::Apply(apply) = &decision.plan.units["a"][0] else {
+        panic!("{decision:?}");
+    };
+    assert_eq!(apply.claim, Claim::Free);
+}
+
+#[test]
+fn a_workload_that_is_missed_asks_for_a_look() {
+    let seen = Seen::nothing();
+    let mut world = seen.world(&[], vec![]);
+    world.missed = BTreeSet::from(["web-b".to_owned()]);
+    world.looked = false;
+    assert!(decide(&grid(), &world, NOW).needs_look);
+    world.looked = true;
+    assert!(!decide(&grid(), &world, NOW).needs_look);
+}
+
+#[test]
+fn a_taken_name_is_looked_at_again_and_stops_no_other_unit() {
+    let seen = Seen::nothing();
+    let mut world = seen.world(&["a", "b"], vec![]);
+    world.foreign = BTreeMap::from([("web-a".to_owned(), "no controller".to_owned())]);
+    let decision = decide(&grid(), &world, NOW);
+    assert!(
+        matches!(state(&decision, "a"), State::Held(trouble) if trouble.reason == reason::NAME_TAKEN)
+    );
+    assert_eq!(state(&decision, "b"), &State::New);
+    assert_eq!(decision.plan.recheck, Some(LOOK_AGAIN));
+    assert_eq!(decision.plan.units.len(), 1);
+}
+
+#[test]
+fn ours_is_written_by_force_and_uid() {
+    let seen = Seen::nothing();
+    let decision = decide(&grid(), &seen.world(&["a"], vec![child("a", |_| {})]), NOW);
+    let Step::Apply(apply) = &decision.plan.units["a"][0] else {
+        panic!("{decision:?}");
+    };
+    assert_eq!(
+        apply.claim,
+        Claim::Ours {
+            uid: "uid-a".into()
+        }
+    );
+}
+
+#[test]
+fn what_is_on_its_way_is_left_alone() {
+    let seen = Seen::nothing();
+    let leaving = child("a", |child| {
+        child["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    });
+    let decision = decide(&grid(), &seen.world(&["a"], vec![leaving]), NOW);
+    assert_eq!(
+        (state(&decision, "a"), decision.plan.is_empty()),
+        (&State::Pending, true)
+    );
+    let mut world = seen.world(&["a"], vec![]);
+    world.pending = BTreeSet::from(["web-a".to_owned()]);
+    let decision = decide(&grid(), &world, NOW);
+    assert_eq!(
+        (state(&decision, "a"), decision.plan.is_empty()),
+        (&State::Pending, true)
+    );
+}
+
+#[test]
+fn a_grid_that_is_being_deleted_writes_nothing() {
+    let seen = Seen::nothing();
+    let grid =
+        grid_with(|grid| grid["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    let decision = decide(&grid, &seen.world(&["a"], vec![child("b", |_| {})]), NOW);
+    assert_eq!(decision, Decision::default());
+}
+
+#[test]
+fn an_empty_key_is_said_and_nothing_else_is_done() {
+    let seen = Seen::nothing();
+    let grid = grid_with(|grid| grid["spec"]["gridUniqKey"] = json!(""));
+    let decision = decide(&grid, &seen.world(&["a"], vec![child("a", |_| {})]), NOW);
+    assert!(decision.plan.is_empty() && decision.is_empty_key);
+    assert_eq!(decision.plan.notices[0].reason, reason::EMPTY);
+}
+
+/// What becomes of the workload of a unit that has no nodes any more.
+fn departure(change: impl FnOnce(&mut Value), lost_label: bool) -> Decision {
+    let seen = Seen::nothing();
+    let mut world = seen.world(&[], vec![child("a", change)]);
+    if lost_label {
+        world.lost_label.insert("a".into());
+    }
+    decide(&grid(), &world, NOW)
+}
+
+#[test]
+fn a_unit_that_lost_its_label_goes_at_once_and_one_whose_nodes_were_deleted_later() {
+    let steps = |decision: Decision| decision.plan.units.into_values().next().unwrap_or_default();
+    let at = |seconds: i64| (NOW + jiff::Span::new().seconds(seconds)).to_string();
+    assert!(
+        matches!(&steps(departure(|_| {}, true))[..], [Step::Delete { uid, .. }] if uid == "uid-a")
+    );
+    let marked = steps(departure(|_| {}, false));
+    let Step::Apply(mark) = &marked[0] else {
+        panic!("{marked:?}");
+    };
+    assert_eq!(
+        mark.body["metadata"]["annotations"][annotation::UNIT_GONE_SINCE],
+        json!(NOW.to_string())
+    );
+    let gone = |seconds: i64| {
+        move |child: &mut Value| {
+            child["metadata"]["annotations"] = json!({ annotation::UNIT_GONE_SINCE: at(seconds) });
+        }
+    };
+    let waiting = departure(gone(-299), false);
+    assert_eq!(waiting.plan.recheck, Some(Duration::from_secs(1)));
+    assert_eq!(
+        waiting.units["a"].leaving.as_ref().unwrap().until,
+        NOW + jiff::Span::new().seconds(1)
+    );
+    let over = steps(departure(gone(-300), false));
+    assert!(matches!(&over[..], [Step::Delete { .. }]), "{over:?}");
+}
+
+#[test]
+fn a_unit_of_another_key_goes_at_once() {
+    let other =
+        |child: &mut Value| child["metadata"]["labels"][label::GRID_UNIQ_KEY] = json!("rack");
+    let decision = departure(other, false);
+    assert!(matches!(
+        &decision.plan.units["a"][..],
+        [Step::Delete { .. }]
+    ));
+}
+
+/// A12.
+#[test]
+fn what_merely_carries_our_label_is_not_deleted() {
+    let orphan = |child: &mut Value| child["metadata"]["ownerReferences"] = json!([]);
+    assert!(departure(orphan, true).plan.is_empty());
+}
+
+#[test]
+fn a_failed_write_waits_and_shows_when_it_is_tried_again() {
+    let mut seen = Seen::nothing();
+    let of = decide(&grid(), &seen.world(&["a"], vec![]), NOW).units["a"]
+        .of
+        .clone();
+    let refusal = Refusal::Refused("exceeded quota".into());
+    seen.failures.insert(
+        "a".into(),
+        Failure::after(None, &refusal, (&of, false), NOW),
+    );
+    let decision = decide(&grid(), &seen.world(&["a", "b"], vec![]), NOW);
+    assert_eq!(state(&decision, "a"), &State::Retrying);
+    assert_eq!(state(&decision, "b"), &State::New);
+    assert_eq!(decision.plan.recheck, Some(Duration::from_millis(500)));
+    let later = NOW + jiff::Span::new().seconds(1);
+    assert_eq!(
+        state(&decide(&grid(), &seen.world(&["a"], vec![]), later), "a"),
+        &State::New
+    );
+}
+
+#[test]
+fn a_failure_is_forgotten_when_its_unit_needs_nothing_any_more() {
+    let refusal = Refusal::Refused("exceeded quota".into());
+    let failure = Failure::after(None, &refusal, (REMOVAL, true), NOW);
+    let seen = Seen::nothing();
+    let decision = decide(&grid(), &seen.world(&["a"], vec![]), NOW);
+    assert!(
+        decision.still_fails("a", &failure, NOW),
+        "it is tried again"
+    );
+    let later = NOW + jiff::Span::new().seconds(1);
+    assert!(
+        decision.still_fails("leaving", &failure, NOW),
+        "its removal is tried again"
+    );
+    assert!(!decision.still_fails("leaving", &failure, later));
+}
+
+/// Two units of one grid can have one name only if a hash collides with a plain one.
+#[test]
+fn of_two_units_with_one_name_the_second_is_held() {
+    let hashed = object_name(grid().workload, "web", "A");
+    let twin = hashed.strip_prefix("web-").unwrap().to_owned();
+    let seen = Seen::nothing();
+    let decision = decide(&grid(), &seen.world(&["A", &twin], vec![]), NOW);
+    assert_eq!(state(&decision, "A"), &State::New);
+    assert!(matches!(state(&decision, &twin), State::Held(_)));
+    assert_eq!(decision.plan.units.len(), 1);
+}
+
+/// A write whose answer was lost may have changed the unit: until that is known it takes a place.
+#[test]
+fn a_unit_that_may_have_been_changed_takes_a_place() {
+    let one_by_one = grid_with(|grid| grid["spec"]["rollout"] = json!({ "maxConcurrentUnits": 1 }));
+    let children = || vec![child("a", |_| {}), child("b", |_| {})];
+    let mut seen = Seen::nothing();
+    let first = decide(&one_by_one, &seen.world(&["a", "b"], children()), NOW);
+    assert_eq!(
+        (state(&first, "a"), state(&first, "b")),
+        (&State::Change, &State::Waiting)
+    );
+    for (refusal, b) in [
+        (Refusal::NoAnswer("lost".into()), State::Waiting),
+        (Refusal::Refused("exceeded quota".into()), State::Change),
+    ] {
+        let failure = Failure::after(None, &refusal, (&first.units["a"].of, true), NOW);
+        seen.failures.insert("a".into(), failure);
+        let next = decide(&one_by_one, &seen.world(&["a", "b"], children()), NOW);
+        assert_eq!(
+            (state(&next, "a"), state(&next, "b")),
+            (&State::Retrying, &b),
+            "{refusal:?}"
+        );
+    }
+    // As does one whose change the caches do not show yet.
+    let seen = Seen::nothing();
+    let mut world = seen.world(&["a", "b"], children());
+    world.pending = BTreeSet::from(["web-a".to_owned()]);
+    let next = decide(&one_by_one, &world, NOW);
+    assert_eq!(
+        (state(&next, "a"), state(&next, "b")),
+        (&State::Pending, &State::Waiting)
+    );
+}

@@ -1,0 +1,88 @@
+//! The program itself, as its users start it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use edgegrid_api::names;
+
+use crate::cluster::Cluster;
+use crate::eventually::eventually;
+use crate::process::Process;
+use crate::run::{PortLease, Run};
+
+/// A running `edgegrid controller`, with exactly the rights that `deploy/rbac` gives it.
+pub struct Controller {
+    process: Process,
+    address: String,
+    _port: PortLease,
+}
+
+impl Controller {
+    /// Grants the shipped rights, starts the program and waits until its caches have synced. Its log
+    /// goes by `name`.
+    pub async fn start(cluster: &Cluster, name: &str, arguments: &[&str]) -> Result<Self> {
+        let manifest = project().join("deploy/rbac/controller.yaml");
+        let manifest = manifest
+            .to_str()
+            .context("the project's path is not text")?;
+        cluster
+            .kubectl(["apply", "--server-side", "-f", manifest])
+            .await?;
+        let kubeconfig = cluster
+            .kubeconfig_as_service_account(names::SYSTEM_NAMESPACE, names::CONTROLLER)
+            .await?;
+        let port = Run::current()?.lease_port()?;
+        let address = format!("127.0.0.1:{}", port.port());
+        let mut command = Command::new(binary()?);
+        command.args(["controller", "--bind-address", &address, "--kubeconfig"]);
+        command.arg(kubeconfig).args(arguments);
+        let process = Process::start(name, &mut command, cluster.folder()?)?;
+        let controller = Self {
+            process,
+            address,
+            _port: port,
+        };
+        eventually("edgegrid controller is ready", async || {
+            controller.process.expect_alive()?;
+            controller.get("/readyz").await
+        })
+        .await?;
+        Ok(controller)
+    }
+
+    /// The process, to end it as a test wishes.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// What its health and metrics endpoint answers.
+    pub async fn get(&self, path: &str) -> Result<String> {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        ensure!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        Ok(answer)
+    }
+}
+
+/// The `edgegrid` that was built with the running test or example.
+pub fn binary() -> Result<PathBuf> {
+    if let Some(given) = std::env::var_os("EDGEGRID_BINARY") {
+        return Ok(given.into());
+    }
+    let test = std::env::current_exe().context("find the running test")?;
+    let folders = test.ancestors().skip(1).take(2);
+    let found = folders
+        .map(|folder| folder.join("edgegrid"))
+        .find(|path| path.is_file());
+    found.context("edgegrid is not built; `cargo build -p edgegrid` builds it")
+}
+
+fn project() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
