@@ -67,7 +67,10 @@ async fn two_sites() -> (Arc<Lab>, Cluster) {
         cluster.add_nodes([node]).await.unwrap();
     }
     for (app, site) in [("web-bj", "bj"), ("web-gz", "gz")] {
-        let web = workload(app).labelled("web").replicas(2).on_nodes("location", site);
+        let web = workload(app)
+            .labelled("web")
+            .replicas(2)
+            .on_nodes("location", site);
         cluster.apply::<Deployment>(web).await.unwrap();
     }
     eventually("two pods run in each site", async || {
@@ -82,8 +85,12 @@ async fn two_sites() -> (Arc<Lab>, Cluster) {
 
 /// Addresses of the pods on nodes whose name starts with a site's.
 fn pods(lab: &Lab, site: &str) -> BTreeSet<SocketAddrV4> {
-    let pods = lab.pods().into_iter().filter(|pod| pod.node.starts_with(site));
-    pods.map(|pod| SocketAddrV4::new(pod.address, ECHO_PORT)).collect()
+    let pods = lab
+        .pods()
+        .into_iter()
+        .filter(|pod| pod.node.starts_with(site));
+    pods.map(|pod| SocketAddrV4::new(pod.address, ECHO_PORT))
+        .collect()
 }
 
 fn closed(keys: &str) -> Value {
@@ -102,7 +109,10 @@ async fn web_service(cluster: &Cluster, keys: &str) -> String {
 async fn annotate(cluster: &Cluster, patch: &Value) {
     let services: Api<Service> = Api::namespaced(cluster.client(), "default");
     let params = PatchParams::default();
-    services.patch("web", &params, &Patch::Merge(patch)).await.unwrap();
+    services
+        .patch("web", &params, &Patch::Merge(patch))
+        .await
+        .unwrap();
 }
 
 impl Sites {
@@ -128,13 +138,18 @@ impl Sites {
     async fn wrapper(&self, node: &str) -> Process {
         let identity = "system:serviceaccount:edge-system:edgegrid-wrapper";
         let kubeconfig = self.cluster.kubeconfig_as(identity, None).unwrap();
-        self.lab.wrapper(node, &edgegrid(), &kubeconfig).await.unwrap()
+        self.lab
+            .wrapper(node, &edgegrid(), &kubeconfig)
+            .await
+            .unwrap()
     }
 
     async fn proxy(&self, node: &str, version: &str) -> Process {
         let kubeconfig = self.lab.wrapper_kubeconfig().unwrap();
         let kube_proxy = program(&format!("kube-proxy@{version}"));
-        let proxy = self.lab.kube_proxy(node, &kube_proxy, &kubeconfig, self.mode);
+        let proxy = self
+            .lab
+            .kube_proxy(node, &kube_proxy, &kubeconfig, self.mode);
         proxy.await.unwrap()
     }
 
@@ -147,7 +162,10 @@ impl Sites {
         eventually_within(patience, &what, async || {
             let found = self.endpoints(node).await?;
             if found != *wanted {
-                let view = self.lab.ask_wrapper(node, "/debug/view?service=default/web").await?;
+                let view = self
+                    .lab
+                    .ask_wrapper(node, "/debug/view?service=default/web")
+                    .await?;
                 anyhow::bail!("{found:?}; the wrapper says {view}");
             }
             Ok(())
@@ -159,7 +177,8 @@ impl Sites {
     /// Every node's rules lead to its own site and nowhere else.
     async fn everybody_is_at_home(&self, patience: Patience) {
         for node in NODES {
-            self.rules_are(patience, node, &pods(&self.lab, &node[..2])).await;
+            self.rules_are(patience, node, &pods(&self.lab, &node[..2]))
+                .await;
         }
     }
 
@@ -167,7 +186,10 @@ impl Sites {
         let nodes: Api<Node> = Api::all(self.cluster.client());
         let patch = json!({ "metadata": { "labels": { "location": site } } });
         let params = PatchParams::default();
-        nodes.patch(node, &params, &Patch::Merge(patch)).await.unwrap();
+        nodes
+            .patch(node, &params, &Patch::Merge(patch))
+            .await
+            .unwrap();
     }
 
     fn nobody_has_ended(&self) {
@@ -180,11 +202,27 @@ impl Sites {
 /// Names of the nodes that answer requests for `url` made at `from`.
 async fn answering(lab: &Lab, from: &str, url: &str) -> Result<BTreeSet<String>> {
     let range = format!("{url}?n=[1-{REQUESTS}]");
-    let words = ["curl", "--silent", "--show-error", "--fail", "--max-time", "5", "--noproxy", "*", &range];
+    let words = [
+        "curl",
+        "--silent",
+        "--show-error",
+        "--fail",
+        "--max-time",
+        "5",
+        "--noproxy",
+        "*",
+        &range,
+    ];
     let answers = lab.exec(from, words).await?;
-    let names = answers.lines().filter_map(|line| line.strip_prefix("node name:"));
+    let names = answers
+        .lines()
+        .filter_map(|line| line.strip_prefix("node name:"));
     let names: Vec<String> = names.map(|name| name.trim().to_owned()).collect();
-    ensure!(names.len() == REQUESTS, "{} answers to {REQUESTS} requests", names.len());
+    ensure!(
+        names.len() == REQUESTS,
+        "{} answers to {REQUESTS} requests",
+        names.len()
+    );
     Ok(names.into_iter().collect())
 }
 
@@ -192,12 +230,24 @@ async fn only_ever_answered_at_home(sites: &Sites, address: &str) {
     sites.everybody_is_at_home(Patience::default()).await;
     let url = format!("http://{address}/");
     let pod_of = |site: &str| {
-        let pod = sites.lab.pods().into_iter().find(|pod| pod.node.starts_with(site));
+        let pod = sites
+            .lab
+            .pods()
+            .into_iter()
+            .find(|pod| pod.node.starts_with(site));
         pod.context("a pod of the site").unwrap().name
     };
-    for (site, from) in [("bj", "bj-1".to_owned()), ("bj", pod_of("bj")), ("gz", "gz-2".to_owned()), ("gz", pod_of("gz"))] {
+    for (site, from) in [
+        ("bj", "bj-1".to_owned()),
+        ("bj", pod_of("bj")),
+        ("gz", "gz-2".to_owned()),
+        ("gz", pod_of("gz")),
+    ] {
         let nodes = answering(&sites.lab, &from, &url).await.unwrap();
-        assert!(nodes.iter().all(|node| node.starts_with(site)), "{from} was answered by {nodes:?}");
+        assert!(
+            nodes.iter().all(|node| node.starts_with(site)),
+            "{from} was answered by {nodes:?}"
+        );
     }
 }
 
@@ -205,25 +255,37 @@ async fn only_ever_answered_at_home(sites: &Sites, address: &str) {
 async fn changes_are_followed(sites: &Sites, address: &str) {
     let (lab, cluster) = (&sites.lab, &sites.cluster);
     sites.relabel("gz-2", "bj").await;
-    let of_bj: BTreeSet<_> = ["bj", "gz-2"].iter().flat_map(|site| pods(lab, site)).collect();
+    let of_bj: BTreeSet<_> = ["bj", "gz-2"]
+        .iter()
+        .flat_map(|site| pods(lab, site))
+        .collect();
     sites.rules_are(FOLLOWED, "bj-1", &of_bj).await;
     sites.rules_are(FOLLOWED, "gz-2", &of_bj).await;
     sites.rules_are(FOLLOWED, "gz-1", &pods(lab, "gz-1")).await;
     sites.relabel("gz-2", "gz").await;
     sites.everybody_is_at_home(FOLLOWED).await;
 
-    let all: BTreeSet<_> = ["bj", "gz"].iter().flat_map(|site| pods(lab, site)).collect();
+    let all: BTreeSet<_> = ["bj", "gz"]
+        .iter()
+        .flat_map(|site| pods(lab, site))
+        .collect();
     annotate(cluster, &closed("[]")).await;
     sites.rules_are(FOLLOWED, "bj-1", &all).await;
     annotate(cluster, &closed(r#"["location"]"#)).await;
     sites.everybody_is_at_home(FOLLOWED).await;
 
     let deployments: Api<Deployment> = Api::namespaced(cluster.client(), "default");
-    deployments.delete("web-gz", &DeleteParams::default()).await.unwrap();
+    deployments
+        .delete("web-gz", &DeleteParams::default())
+        .await
+        .unwrap();
     eventually("the pods of one site are gone", async || {
         let left: Api<Pod> = Api::namespaced(cluster.client(), "default");
         let left = left.list(&Default::default()).await?;
-        let of_gz = left.iter().filter(|pod| pod.name_any().starts_with("web-gz")).count();
+        let of_gz = left
+            .iter()
+            .filter(|pod| pod.name_any().starts_with("web-gz"))
+            .count();
         ensure!(of_gz == 0 && pods(lab, "gz").is_empty(), "{of_gz} are left");
         Ok(())
     })
@@ -231,9 +293,15 @@ async fn changes_are_followed(sites: &Sites, address: &str) {
     .unwrap();
     let nothing = BTreeSet::new();
     sites.rules_are(FOLLOWED, "gz-1", &nothing).await;
-    let refused = lab.curl("gz-1", &format!("http://{address}/")).await.unwrap_err();
+    let refused = lab
+        .curl("gz-1", &format!("http://{address}/"))
+        .await
+        .unwrap_err();
     let text = format!("{refused:#}");
-    assert!(text.contains("refused") || text.contains("unreachable") || text.contains("connect"), "{text}");
+    assert!(
+        text.contains("refused") || text.contains("unreachable") || text.contains("connect"),
+        "{text}"
+    );
     annotate(cluster, &closed(r#"["location","*"]"#)).await;
     sites.rules_are(FOLLOWED, "gz-1", &pods(lab, "bj")).await;
     sites.nobody_has_ended();
@@ -302,13 +370,18 @@ async fn restarts_and_a_cut_uplink_leave_the_rules_as_they_are() {
     sites.proxies.insert(0, proxy);
     sites.rules_are(Patience::default(), "bj-1", &home).await;
     let metrics = lab.ask_wrapper("bj-1", "/metrics").await.unwrap();
-    let age = metrics.lines().find_map(|line| line.strip_prefix("edgegrid_wrapper_age_seconds "));
+    let age = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("edgegrid_wrapper_age_seconds "));
     assert!(age.is_some_and(|age| age != "0"), "{age:?}");
 
     // What happened meanwhile arrives with the uplink.
     sites.relabel("gz-2", "bj").await;
     lab.cut_off("bj-1", false).await.unwrap();
-    let of_bj = ["bj", "gz-2"].iter().flat_map(|site| pods(&lab, site)).collect();
+    let of_bj = ["bj", "gz-2"]
+        .iter()
+        .flat_map(|site| pods(&lab, site))
+        .collect();
     sites.rules_are(Patience::default(), "bj-1", &of_bj).await;
     sites.nobody_has_ended();
 }
@@ -333,17 +406,30 @@ async fn coredns_answers_a_headless_name_with_the_pods_at_home() {
     for (node, site) in [("bj-1", "bj"), ("gz-2", "gz")] {
         let _wrapper = lab.wrapper(node, &edgegrid(), &own).await.unwrap();
         ready(&lab, node).await;
-        let dns = lab.coredns(node, &program("coredns"), &kubeconfig, "cluster.local").await.unwrap();
-        let home: BTreeSet<String> = pods(&lab, site).iter().map(|at| at.ip().to_string()).collect();
+        let dns = lab
+            .coredns(node, &program("coredns"), &kubeconfig, "cluster.local")
+            .await
+            .unwrap();
+        let home: BTreeSet<String> = pods(&lab, site)
+            .iter()
+            .map(|at| at.ip().to_string())
+            .collect();
         eventually("the headless name has the pods at home", async || {
             let name = "web.default.svc.cluster.local";
             let found = lab.resolve(node, dns.address, name, RecordType::A).await?;
-            ensure!(found.iter().cloned().collect::<BTreeSet<_>>() == home, "{node}: {found:?}, not {home:?}");
+            ensure!(
+                found.iter().cloned().collect::<BTreeSet<_>>() == home,
+                "{node}: {found:?}, not {home:?}"
+            );
             Ok(())
         })
         .await
         .unwrap();
-        annotate(&cluster, &json!({ "metadata": { "annotations": { "edgegrid.io/headless": "open" } } })).await;
+        annotate(
+            &cluster,
+            &json!({ "metadata": { "annotations": { "edgegrid.io/headless": "open" } } }),
+        )
+        .await;
         eventually("the opened name has everybody", async || {
             let name = "web.default.svc.cluster.local";
             let found = lab.resolve(node, dns.address, name, RecordType::A).await?;
@@ -352,6 +438,10 @@ async fn coredns_answers_a_headless_name_with_the_pods_at_home() {
         })
         .await
         .unwrap();
-        annotate(&cluster, &json!({ "metadata": { "annotations": { "edgegrid.io/headless": null } } })).await;
+        annotate(
+            &cluster,
+            &json!({ "metadata": { "annotations": { "edgegrid.io/headless": null } } }),
+        )
+        .await;
     }
 }

@@ -67,7 +67,12 @@ struct Bench<'a> {
 
 pub(crate) async fn measure(edgegrid: &Path, quick: bool) -> Result<Figures> {
     let scale = if quick { 10 } else { 1 };
-    let shape = Shape { nodes: 100, units: 10, services: 1000 / scale, endpoints: 50 };
+    let shape = Shape {
+        nodes: 100,
+        units: 10,
+        services: 1000 / scale,
+        endpoints: 50,
+    };
     let cluster = Cluster::upstream().await?;
     let mut bench = Bench {
         edgegrid,
@@ -79,11 +84,16 @@ pub(crate) async fn measure(edgegrid: &Path, quick: bool) -> Result<Figures> {
     eprintln!("populate {shape:?} …");
     cluster::populate(&bench.client, shape).await?;
     let mut figures = Figures {
-        shape: format!("{} nodes, {} services × {} endpoints", shape.nodes, shape.services, shape.endpoints),
+        shape: format!(
+            "{} nodes, {} services × {} endpoints",
+            shape.nodes, shape.services, shape.endpoints
+        ),
         ..Figures::default()
     };
     bench.starts(&mut figures).await?;
-    bench.churn(&mut figures, 10_000 / scale, 100 / scale).await?;
+    bench
+        .churn(&mut figures, 10_000 / scale, 100 / scale)
+        .await?;
     bench.many_nodes(&mut figures, 5000 / scale).await?;
     Ok(figures)
 }
@@ -104,7 +114,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    async fn churn(&mut self, figures: &mut Figures, updates: usize, sessions: usize) -> Result<()> {
+    async fn churn(
+        &mut self,
+        figures: &mut Figures,
+        updates: usize,
+        sessions: usize,
+    ) -> Result<()> {
         let wrapper = self.wrapper(None).await?;
         let watcher = Watcher::attach(&wrapper.client).await?;
         let usage = wrapper.usage()?;
@@ -175,12 +190,20 @@ impl Bench<'_> {
         }
         p99.sort();
         all.sort();
-        Ok(Latency { rate, p99, p50: percentile(&all, 50) })
+        Ok(Latency {
+            rate,
+            p99,
+            p50: percentile(&all, 50),
+        })
     }
 
     async fn many_nodes(&mut self, figures: &mut Figures, nodes: usize) -> Result<()> {
         eprintln!("{nodes} nodes …");
-        let all = Shape { nodes, units: nodes / 5, ..self.shape };
+        let all = Shape {
+            nodes,
+            units: nodes / 5,
+            ..self.shape
+        };
         cluster::add_nodes(&self.client, all, self.shape.nodes..nodes).await?;
         figures.many_nodes = nodes;
         let wrapper = self.wrapper(None).await?;
@@ -218,7 +241,10 @@ impl Bench<'_> {
 }
 
 fn start(wrapper: &Wrapper) -> Result<Start> {
-    Ok(Start { wall: wrapper.ready_after, cpu: wrapper.usage()?.cpu })
+    Ok(Start {
+        wall: wrapper.ready_after,
+        cpu: wrapper.usage()?.cpu,
+    })
 }
 
 async fn seen(watcher: &Watcher, change: usize) -> Result<()> {

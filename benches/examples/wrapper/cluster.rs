@@ -38,13 +38,22 @@ impl Shape {
     /// An endpoint of a service in the unit of the first node, or in another one.
     pub(crate) fn endpoint(&self, own: bool, n: usize) -> usize {
         let spread = n % PER_NODE;
-        if own { spread } else { PER_NODE + (n % (self.endpoints - PER_NODE)) }
+        if own {
+            spread
+        } else {
+            PER_NODE + (n % (self.endpoints - PER_NODE))
+        }
     }
 
     fn slice(&self, service: usize, changed: Option<(usize, usize)>) -> Value {
         let endpoint = |at: usize| {
             let number = service * self.endpoints + at;
-            let address = format!("10.{}.{}.{}", 128 + (number >> 16), (number >> 8) & 255, number & 255);
+            let address = format!(
+                "10.{}.{}.{}",
+                128 + (number >> 16),
+                (number >> 8) & 255,
+                number & 255
+            );
             let mut endpoint = json!({
                 "addresses": [address], "nodeName": node_name(self.node_of(service, at)),
                 "conditions": { "ready": true, "serving": true, "terminating": false },
@@ -87,11 +96,17 @@ pub(crate) async fn populate(client: &Client, shape: Shape) -> Result<()> {
             send(client, "POST", slices, &shape.slice(service, None)).await
         }
     });
-    all.buffer_unordered(SIDE_BY_SIDE).try_for_each(async |()| Ok(())).await
+    all.buffer_unordered(SIDE_BY_SIDE)
+        .try_for_each(async |()| Ok(()))
+        .await
 }
 
 /// Adds nodes as large as a small edge node's.
-pub(crate) async fn add_nodes(client: &Client, shape: Shape, nodes: std::ops::Range<usize>) -> Result<()> {
+pub(crate) async fn add_nodes(
+    client: &Client,
+    shape: Shape,
+    nodes: std::ops::Range<usize>,
+) -> Result<()> {
     let all = stream::iter(nodes).map(|node| async move {
         let name = node_name(node);
         let object = json!({
@@ -103,19 +118,34 @@ pub(crate) async fn add_nodes(client: &Client, shape: Shape, nodes: std::ops::Ra
         });
         send(client, "POST", "/api/v1/nodes", &object).await
     });
-    all.buffer_unordered(SIDE_BY_SIDE).try_for_each(async |()| Ok(())).await
+    all.buffer_unordered(SIDE_BY_SIDE)
+        .try_for_each(async |()| Ok(()))
+        .await
 }
 
 /// Changes one endpoint of a service; `sequence` can be found in it.
-pub(crate) async fn touch(client: &Client, shape: Shape, service: usize, changed: (usize, usize)) -> Result<()> {
-    let path = format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/svc-{service:05}-s");
+pub(crate) async fn touch(
+    client: &Client,
+    shape: Shape,
+    service: usize,
+    changed: (usize, usize),
+) -> Result<()> {
+    let path = format!(
+        "/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/svc-{service:05}-s"
+    );
     send(client, "PUT", &path, &shape.slice(service, Some(changed))).await
 }
 
 /// Moves a node to another unit.
 pub(crate) async fn relabel(client: &Client, node: usize, unit: &str) -> Result<()> {
     let patch = json!({ "metadata": { "labels": { KEY: unit } } });
-    send(client, "PATCH", &format!("/api/v1/nodes/{}", node_name(node)), &patch).await
+    send(
+        client,
+        "PATCH",
+        &format!("/api/v1/nodes/{}", node_name(node)),
+        &patch,
+    )
+    .await
 }
 
 /// A kubelet's heartbeat.
@@ -123,12 +153,29 @@ pub(crate) async fn heartbeat(client: &Client, node: usize, n: usize) -> Result<
     let time = format!("2026-01-01T00:{:02}:{:02}Z", n / 60 % 60, n % 60);
     let condition = json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": time });
     let patch = json!({ "status": { "conditions": [condition] } });
-    send(client, "PATCH", &format!("/api/v1/nodes/{}/status", node_name(node)), &patch).await
+    send(
+        client,
+        "PATCH",
+        &format!("/api/v1/nodes/{}/status", node_name(node)),
+        &patch,
+    )
+    .await
 }
 
 async fn send(client: &Client, method: &str, path: &str, body: &Value) -> Result<()> {
-    let media = if method == "PATCH" { "application/strategic-merge-patch+json" } else { "application/json" };
-    let request = Request::builder().method(method).uri(path).header("content-type", media);
+    let media = if method == "PATCH" {
+        "application/strategic-merge-patch+json"
+    } else {
+        "application/json"
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", media);
     let request = request.body(serde_json::to_vec(body)?)?;
-    client.request_text(request).await.with_context(|| format!("{method} {path}")).map(drop)
+    client
+        .request_text(request)
+        .await
+        .with_context(|| format!("{method} {path}"))
+        .map(drop)
 }

@@ -34,11 +34,20 @@ impl Drop for Wrapper {
 
 impl Wrapper {
     /// Starts the program and waits until its view is complete.
-    pub(crate) async fn start(program: &Path, kubeconfig: &Path, state: Option<PathBuf>) -> Result<Self> {
+    pub(crate) async fn start(
+        program: &Path,
+        kubeconfig: &Path,
+        state: Option<PathBuf>,
+    ) -> Result<Self> {
         let state = state.unwrap_or_default();
         let started = Instant::now();
         let child = Command::new(program)
-            .args(["wrapper", "--hostname", &super::cluster::node_name(0), "--log=warn"])
+            .args([
+                "wrapper",
+                "--hostname",
+                &super::cluster::node_name(0),
+                "--log=warn",
+            ])
             .args(["--bind-address", ADDRESS, "--state-folder"])
             .arg(state)
             .arg("--kubeconfig")
@@ -52,7 +61,10 @@ impl Wrapper {
             client,
             ready_after: Duration::ZERO,
         };
-        eventually_within(LOOK, "the view is complete", async || wrapper.text("/readyz").await.map(drop)).await?;
+        eventually_within(LOOK, "the view is complete", async || {
+            wrapper.text("/readyz").await.map(drop)
+        })
+        .await?;
         wrapper.ready_after = started.elapsed();
         Ok(wrapper)
     }
@@ -65,7 +77,9 @@ impl Wrapper {
     /// A number of `/metrics`.
     pub(crate) async fn metric(&self, name: &str) -> Result<u64> {
         let text = self.text("/metrics").await?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         Ok(line.with_context(|| format!("no {name}"))?.trim().parse()?)
     }
 
@@ -79,6 +93,9 @@ impl Wrapper {
     }
 
     async fn text(&self, path: &str) -> Result<String> {
-        Ok(self.client.request_text(Request::get(path).body(Vec::new())?).await?)
+        Ok(self
+            .client
+            .request_text(Request::get(path).body(Vec::new())?)
+            .await?)
     }
 }

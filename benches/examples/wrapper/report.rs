@@ -20,7 +20,11 @@ pub(crate) fn tables(figures: &Figures) -> String {
     let shape = &figures.shape;
     row(
         format!("memory, {shape}, one client"),
-        format!("RssAnon {}, RSS {}", mib(figures.anonymous), mib(figures.resident)),
+        format!(
+            "RssAnon {}, RSS {}",
+            mib(figures.anonymous),
+            mib(figures.resident)
+        ),
         "RSS 113–136 MB",
         "RssAnon ≤ 16 MB, RSS ≤ 1/5",
     );
@@ -31,16 +35,32 @@ pub(crate) fn tables(figures: &Figures) -> String {
         "flat",
     );
     row(
-        format!("CPU of {} updates, {} of the own unit", figures.updates, figures.own_updates),
-        format!("{} s, {} events sent", seconds(figures.cpu_of_updates), figures.events_sent),
+        format!(
+            "CPU of {} updates, {} of the own unit",
+            figures.updates, figures.own_updates
+        ),
+        format!(
+            "{} s, {} events sent",
+            seconds(figures.cpu_of_updates),
+            figures.events_sent
+        ),
         "8.0–8.9 s, 10,000 events",
         "≤ 1/10",
     );
     for latency in &figures.latencies {
-        let median = latency.p99.get(latency.p99.len() / 2).copied().unwrap_or_default();
+        let median = latency
+            .p99
+            .get(latency.p99.len() / 2)
+            .copied()
+            .unwrap_or_default();
         row(
             format!("added latency at {}/s", latency.rate),
-            format!("p50 {} ms, p99 {} ms (median of {} runs)", millis(latency.p50), millis(median), latency.p99.len()),
+            format!(
+                "p50 {} ms, p99 {} ms (median of {} runs)",
+                millis(latency.p50),
+                millis(median),
+                latency.p99.len()
+            ),
             "p99 3 ms at 50/s, 23–134 ms unthrottled",
             "≤ 1/3",
         );
@@ -51,27 +71,64 @@ pub(crate) fn tables(figures: &Figures) -> String {
         "100–300 ms",
         "nothing",
     );
-    row("… one of the own site".to_owned(), format!("{} ms CPU", millis(figures.cpu_of_peer_move)), "100–300 ms", "≤ 1/50");
-    row(format!("start with {} nodes", figures.many_nodes), started(figures.start_with_many), "672 s CPU, 14 min", "≤ 1 s CPU");
-    row("start, from the API server".to_owned(), started(figures.start), "0.5 s CPU, 1.1 s", "≤ 1/2");
-    row("start, from disk".to_owned(), started(figures.start_from_disk), "—", "≤ 100 ms");
     row(
-        format!("uplink bytes of {} heartbeats: another site's", figures.heartbeats),
+        "… one of the own site".to_owned(),
+        format!("{} ms CPU", millis(figures.cpu_of_peer_move)),
+        "100–300 ms",
+        "≤ 1/50",
+    );
+    row(
+        format!("start with {} nodes", figures.many_nodes),
+        started(figures.start_with_many),
+        "672 s CPU, 14 min",
+        "≤ 1 s CPU",
+    );
+    row(
+        "start, from the API server".to_owned(),
+        started(figures.start),
+        "0.5 s CPU, 1.1 s",
+        "≤ 1/2",
+    );
+    row(
+        "start, from disk".to_owned(),
+        started(figures.start_from_disk),
+        "—",
+        "≤ 100 ms",
+    );
+    row(
+        format!(
+            "uplink bytes of {} heartbeats: another site's",
+            figures.heartbeats
+        ),
         figures.bytes_of_foreign_heartbeats.to_string(),
         "all nodes' in full",
         "none",
     );
-    row("… of the own site".to_owned(), figures.bytes_of_own_heartbeats.to_string(), "", "proportional");
+    row(
+        "… of the own site".to_owned(),
+        figures.bytes_of_own_heartbeats.to_string(),
+        "",
+        "proportional",
+    );
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d");
-    format!("{today} · {} · kube-apiserver 1.37 and etcd without fsync over loopback TLS\n\n{}", machine(), table(&rows))
+    format!(
+        "{today} · {} · kube-apiserver 1.37 and etcd without fsync over loopback TLS\n\n{}",
+        machine(),
+        table(&rows)
+    )
 }
 
 /// Puts the tables into the file, in place of those of an earlier run.
 pub(crate) fn write(tables: &str) -> Result<()> {
     let old = fs::read_to_string(FILE).with_context(|| format!("read {FILE}"))?;
-    let (before, rest) = old.split_once(BEGIN).with_context(|| format!("{FILE} lacks {BEGIN}"))?;
-    let (_, after) = rest.split_once(END).with_context(|| format!("{FILE} lacks {END}"))?;
-    fs::write(FILE, format!("{before}{BEGIN}\n\n{tables}\n{END}{after}")).with_context(|| format!("write {FILE}"))
+    let (before, rest) = old
+        .split_once(BEGIN)
+        .with_context(|| format!("{FILE} lacks {BEGIN}"))?;
+    let (_, after) = rest
+        .split_once(END)
+        .with_context(|| format!("{FILE} lacks {END}"))?;
+    fs::write(FILE, format!("{before}{BEGIN}\n\n{tables}\n{END}{after}"))
+        .with_context(|| format!("write {FILE}"))
 }
 
 fn started(start: Start) -> String {

@@ -13,7 +13,10 @@ use kube::client::Body;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-const PATHS: [&str; 2] = ["/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"];
+const PATHS: [&str; 2] = [
+    "/api/v1/services",
+    "/apis/discovery.k8s.io/v1/endpointslices",
+];
 const MARK: &[u8] = br#""hostname":"s-"#;
 
 /// What a client has seen.
@@ -41,7 +44,11 @@ impl Watcher {
                 "{path}?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=3600"
             );
             let response = client.send(Request::get(uri).body(Body::empty())?).await?;
-            ensure!(response.status().is_success(), "{path}: {}", response.status());
+            ensure!(
+                response.status().is_success(),
+                "{path}: {}",
+                response.status()
+            );
             let frames = response.into_body().into_data_stream();
             let mut lines = frames.map_err(std::io::Error::other).boxed();
             let mut buffer = Vec::new();
@@ -58,7 +65,10 @@ impl Watcher {
                 }
             });
         }
-        Ok(Self { seen, _tasks: tasks })
+        Ok(Self {
+            seen,
+            _tasks: tasks,
+        })
     }
 
     /// What was seen since the last call.
@@ -68,7 +78,11 @@ impl Watcher {
 
     /// Whether a change has been seen.
     pub(crate) fn has(&self, change: usize) -> bool {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).changes.contains_key(&change)
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .changes
+            .contains_key(&change)
     }
 }
 
@@ -96,6 +110,10 @@ fn take(buffer: &mut Vec<u8>, chunk: &[u8], seen: &Mutex<Seen>) -> bool {
 /// The number of the change in an event.
 fn mark(line: &[u8]) -> Option<usize> {
     let at = line.windows(MARK.len()).position(|part| part == MARK)? + MARK.len();
-    let digits: Vec<u8> = line[at..].iter().copied().take_while(u8::is_ascii_digit).collect();
+    let digits: Vec<u8> = line[at..]
+        .iter()
+        .copied()
+        .take_while(u8::is_ascii_digit)
+        .collect();
     String::from_utf8(digits).ok()?.parse().ok()
 }

@@ -120,8 +120,6 @@ impl Held {
             }
         }
         self.uses.retain(|_, uses| *uses > 0);
-        let uses = &self.uses;
-        self.peers.retain(|key, _| uses.contains_key(key));
         true
     }
 
@@ -137,17 +135,22 @@ impl Held {
 
     /// Takes note of the own node's labels; gives the services that may look different now.
     ///
-    /// Sets of another value are of no use any more and go at once.
+    /// Sets of another value count for nothing from now on, see [`Place::shares`].
     pub(crate) fn set_labels(&mut self, labels: BTreeMap<String, String>) -> BTreeSet<Key> {
         let old = std::mem::replace(&mut self.labels, labels);
         let changed = |key: &str| old.get(key) != self.labels.get(key);
         let affected = |rule: &Rule| rule.keys().iter().any(|key| changed(key));
         let services = self.services.iter().filter(|(_, rule)| affected(rule));
-        let services = services.map(|(service, _)| Arc::clone(service)).collect();
-        let labels = &self.labels;
-        self.peers
-            .retain(|key, peers| labels.get(&**key) == Some(&peers.value));
-        services
+        services.map(|(service, _)| Arc::clone(service)).collect()
+    }
+
+    /// Drops the node sets that are needed no more. Only between changes: within one, a key may
+    /// go out of use for a moment.
+    pub(crate) fn forget_peers(&mut self) {
+        let (uses, labels) = (&self.uses, &self.labels);
+        self.peers.retain(|key, peers| {
+            uses.contains_key(key) && labels.get(&**key) == Some(&peers.value)
+        });
     }
 
     /// The node sets that are needed: keys in use with the own node's value.

@@ -59,7 +59,7 @@ pub(crate) struct Keeper {
     inner: Mutex<Inner>,
     pub(crate) reader: Reader,
     /// The feeds that are needed now.
-    wanted: watch::Sender<BTreeSet<Feed>>,
+    wanted: watch::Sender<Wanted>,
     /// Counts changes worth a snapshot: of the view, and of anything.
     pub(crate) changes: watch::Sender<Changes>,
     clock: Clock,
@@ -67,6 +67,10 @@ pub(crate) struct Keeper {
     /// Held by lists in the making: what they have packed is known to nobody else yet.
     packing: Arc<()>,
 }
+
+/// Feeds, and for each since when it is needed: the number of the wish. One that was not needed
+/// for a moment has lost what it had listed and must start anew, whoever noticed or not.
+pub(crate) type Wanted = BTreeMap<Feed, u64>;
 
 /// How often something has changed since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,6 +86,8 @@ struct Inner {
     lens: Lens,
     units: BTreeMap<String, units::Unit>,
     feeds: BTreeMap<Feed, Progress>,
+    /// How often the feeds that are needed have changed.
+    wishes: u64,
     /// Whether a client has asked for Endpoints.
     endpoints_wanted: bool,
     /// The cluster's public keys, where tokens are believed.
@@ -111,6 +117,7 @@ impl Keeper {
             lens: Lens::new(store.clone()),
             units: BTreeMap::new(),
             feeds: BTreeMap::new(),
+            wishes: 0,
             endpoints_wanted: false,
             keys: None,
             open: false,
@@ -118,13 +125,13 @@ impl Keeper {
         let keeper = Self {
             inner: Mutex::new(inner),
             reader: Reader::new(store, seed),
-            wanted: watch::Sender::new(BTreeSet::new()),
+            wanted: watch::Sender::new(Wanted::new()),
             changes: watch::Sender::new(Changes::default()),
             clock,
             node: node.to_owned(),
             packing: Arc::default(),
         };
-        keeper.publish_wanted(&keeper.inner());
+        keeper.publish_wanted(&mut keeper.inner());
         keeper
     }
 
@@ -151,7 +158,7 @@ impl Keeper {
     }
 
     /// The feeds that are needed, now and later.
-    pub(crate) fn wanted(&self) -> watch::Receiver<BTreeSet<Feed>> {
+    pub(crate) fn wanted(&self) -> watch::Receiver<Wanted> {
         self.wanted.subscribe()
     }
 
@@ -254,7 +261,7 @@ impl Keeper {
     }
 
     fn is_wanted(&self, feed: &Feed) -> bool {
-        self.wanted.borrow().contains(feed)
+        self.wanted.borrow().contains_key(feed)
     }
 
     fn piece_event(
@@ -319,22 +326,30 @@ impl Keeper {
             let Inner { held, units, .. } = &mut *inner;
             held.tidy(|node| units.values().any(|unit| unit.has(node)));
         }
-        let wanted = self.publish_wanted(inner);
-        inner.feeds.retain(|feed, _| wanted.contains(feed));
+        self.publish_wanted(inner);
         self.changes.send_modify(|changes| {
             changes.held += 1;
             changes.view += u64::from(visible);
         });
     }
 
-    fn publish_wanted(&self, inner: &Inner) -> BTreeSet<Feed> {
+    /// Says which feeds are needed, and forgets how far the others had come.
+    fn publish_wanted(&self, inner: &mut Inner) {
         let wanted = inner.wanted();
         self.wanted.send_if_modified(|current| {
-            let changed = *current != wanted;
-            current.clone_from(&wanted);
-            changed
+            if current.keys().eq(&wanted) {
+                return false;
+            }
+            inner.wishes += 1;
+            let since = |feed: &Feed| current.get(feed).copied().unwrap_or(inner.wishes);
+            *current = wanted
+                .iter()
+                .map(|feed| (feed.clone(), since(feed)))
+                .collect();
+            inner.feeds.retain(|feed, _| wanted.contains(feed));
+            inner.held.forget_peers();
+            true
         });
-        wanted
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

@@ -50,9 +50,10 @@ impl Upstream {
     pub(crate) async fn run(self, stop: Shutdown) {
         let mut wanted = self.keeper.wanted();
         let mut tasks = JoinSet::new();
-        let mut running: BTreeMap<Feed, AbortHandle> = BTreeMap::new();
+        let mut running: BTreeMap<(Feed, u64), AbortHandle> = BTreeMap::new();
         loop {
-            let now: BTreeSet<Feed> = wanted.borrow_and_update().clone();
+            let now: BTreeSet<(Feed, u64)> =
+                wanted.borrow_and_update().clone().into_iter().collect();
             running.retain(|feed, task| {
                 let keep = now.contains(feed);
                 if !keep {
@@ -61,10 +62,8 @@ impl Upstream {
                 keep
             });
             for feed in now {
-                if !running.contains_key(&feed) {
-                    let task = tasks.spawn(self.clone().follow(feed.clone()));
-                    running.insert(feed, task);
-                }
+                let follow = || tasks.spawn(self.clone().follow(feed.0.clone()));
+                running.entry(feed.clone()).or_insert_with(follow);
             }
             tokio::select! {
                 changed = wanted.changed() => if changed.is_err() { break },

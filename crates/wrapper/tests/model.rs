@@ -247,10 +247,8 @@ impl World {
                 for (at, mirror) in mirrors.iter_mut().enumerate() {
                     mirror.pump(&mut never_foreign).await;
                     if mirror.objects != *wanted {
-                        return Err(format!(
-                            "client {at}: {:#?}\nwanted {wanted:#?}",
-                            mirror.objects
-                        ));
+                        let difference = difference(&mirror.objects, wanted);
+                        return Err(format!("client {at}: {difference}"));
                     }
                 }
             }
@@ -258,6 +256,18 @@ impl World {
         })
         .await;
     }
+}
+
+fn difference(seen: &BTreeMap<String, Value>, wanted: &BTreeMap<String, Value>) -> String {
+    let names: BTreeSet<_> = seen.keys().chain(wanted.keys()).collect();
+    let mut text = String::new();
+    for name in names {
+        let (seen, wanted) = (seen.get(name), wanted.get(name));
+        if seen != wanted {
+            text += &format!("{name}: sees {seen:?}, not {wanted:?}\n");
+        }
+    }
+    text
 }
 
 fn unit_node(name: &str, unit: Option<&str>) -> Value {

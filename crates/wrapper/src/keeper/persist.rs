@@ -66,7 +66,7 @@ impl Keeper {
             let mut inner = self.inner();
             inner.endpoints_wanted = endpoints;
             inner.keys = meta.keys;
-            self.publish_wanted(&inner);
+            self.publish_wanted(&mut inner);
         }
         // Node sets count only once services and labels ask for them, so the order matters.
         let rank = |feed: &Feed| match feed {

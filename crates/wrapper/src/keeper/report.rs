@@ -31,7 +31,7 @@ impl Keeper {
         let mut inner = self.inner();
         if kind == Kind::Endpoints && !inner.endpoints_wanted {
             inner.endpoints_wanted = true;
-            self.publish_wanted(&inner);
+            self.publish_wanted(&mut inner);
         }
         let synced = inner.is_synced(&Feed::Kind(kind));
         match kind {

@@ -72,7 +72,7 @@ impl Keeper {
             };
             inner.units.insert(name.to_owned(), unit);
         }
-        self.publish_wanted(&inner);
+        self.publish_wanted(&mut inner);
         let ready = inner.open && inner.is_synced(&Feed::Kind(kind));
         match inner.units.get_mut(name) {
             Some(unit) => {

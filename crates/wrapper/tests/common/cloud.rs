@@ -109,10 +109,7 @@ impl Cloud {
         );
         self.requests.lock().unwrap().push(uri.to_string());
         let header = |name: &str| {
-            let value = head
-                .headers
-                .get(name)
-                .and_then(|value| value.to_str().ok());
+            let value = head.headers.get(name).and_then(|value| value.to_str().ok());
             value.unwrap_or_default().to_owned()
         };
         let is_watch = query.contains("watch=true");
