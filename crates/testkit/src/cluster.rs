@@ -222,9 +222,14 @@ impl Cluster {
     /// Names and process ids of the programs behind the API, to measure what they use.
     pub fn programs(&self) -> Vec<(String, u32)> {
         match &self.backend {
-            Backend::Upstream(real) => real.plane.programs(),
+            Backend::Upstream(real) => real.plane.names(),
             Backend::Embedded { .. } => Vec::new(),
         }
+    }
+
+    /// Kills the API server as a crash does and starts it anew; returns when it answers.
+    pub async fn restart_api_server(&self) -> Result<()> {
+        self.real()?.plane.restart_api_server().await
     }
 
     /// Runs kubectl of the cluster's own version as an administrator and gives what it printed.

@@ -10,6 +10,7 @@ use crate::held::piece::{Piece, Pressed};
 use crate::kinds::Kind;
 use crate::snapshot::{self, Damaged};
 use crate::snapshot::{FeedMeta, Image, Meta, NodeSet, Record};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ impl Keeper {
         Image {
             meta: Meta {
                 node: self.node.clone(),
-                feeds: inner.feed_metas(),
+                feeds: inner.feed_metas(self.now()),
                 keys: inner.keys.clone(),
             },
             objects: objects.collect(),
@@ -132,7 +133,8 @@ impl Keeper {
 }
 
 impl Inner {
-    fn feed_metas(&self) -> Vec<FeedMeta> {
+    /// How far each feed has come; one whose watch is up is as of now.
+    fn feed_metas(&self, now: Timestamp) -> Vec<FeedMeta> {
         let lasting = |feed: &Feed| !matches!(feed, Feed::Unit(_));
         let synced = self
             .feeds
@@ -142,7 +144,7 @@ impl Inner {
             .map(|(feed, at)| FeedMeta {
                 feed: feed.clone(),
                 revision: at.revision.clone(),
-                contact: at.contact,
+                contact: if at.online { Some(now) } else { at.contact },
             })
             .collect()
     }

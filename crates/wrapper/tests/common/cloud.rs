@@ -20,12 +20,12 @@ type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The cloud; clones share it.
 #[derive(Clone)]
-pub struct Cloud {
+pub(crate) struct Cloud {
     store: Store,
     reader: Reader,
     cut: watch::Sender<bool>,
     lite: Option<Arc<Mutex<BTreeMap<String, Bytes>>>>,
-    pub requests: Arc<Mutex<Vec<String>>>,
+    pub(crate) requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Default for Cloud {
@@ -44,12 +44,12 @@ impl Default for Cloud {
 impl Cloud {
     /// The same, seen through a lite-apiserver: cut off, it answers lists it has seen and ends
     /// watches at once.
-    pub fn behind_lite_apiserver(mut self) -> Self {
+    pub(crate) fn behind_lite_apiserver(mut self) -> Self {
         self.lite = Some(Arc::default());
         self
     }
 
-    pub fn put(&self, kind: Kind, object: &Value) {
+    pub(crate) fn put(&self, kind: Kind, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
         let namespace = object["metadata"]["namespace"].as_str();
         let key = kind.resource().key(namespace, name);
@@ -58,12 +58,12 @@ impl Cloud {
             .unwrap();
     }
 
-    pub fn delete(&self, kind: Kind, namespace: Option<&str>, name: &str) {
+    pub(crate) fn delete(&self, kind: Kind, namespace: Option<&str>, name: &str) {
         let key = kind.resource().key(namespace, name);
         self.store.delete(key, Expect::Anything).unwrap();
     }
 
-    pub fn all(&self, kind: Kind) -> Vec<Value> {
+    pub(crate) fn all(&self, kind: Kind) -> Vec<Value> {
         let stored = self.store.snapshot().under(&kind.resource().key_prefix);
         let values = stored
             .iter()
@@ -71,25 +71,25 @@ impl Cloud {
         values.collect()
     }
 
-    pub fn get(&self, kind: Kind, namespace: Option<&str>, name: &str) -> Option<Value> {
+    pub(crate) fn get(&self, kind: Kind, namespace: Option<&str>, name: &str) -> Option<Value> {
         let entry = self.store.get(&kind.resource().key(namespace, name))?;
         Some(serde_json::from_slice(entry.value()).unwrap())
     }
 
     /// Forgets the past: whoever is behind gets 410.
-    pub fn compact(&self) {
+    pub(crate) fn compact(&self) {
         self.store.compact(self.store.revision());
     }
 
-    pub fn cut(&self, cut: bool) {
+    pub(crate) fn cut(&self, cut: bool) {
         self.cut.send_replace(cut);
     }
 
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         *self.cut.borrow()
     }
 
-    pub fn client(&self) -> kube::Client {
+    pub(crate) fn client(&self) -> kube::Client {
         let cloud = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             cloud.clone().answer(request).boxed()
@@ -177,13 +177,13 @@ fn plain(code: StatusCode, bytes: Bytes) -> Response<Body> {
 }
 
 /// A node with labels.
-pub fn node(name: &str, labels: &[(&str, &str)]) -> Value {
+pub(crate) fn node(name: &str, labels: &[(&str, &str)]) -> Value {
     let labels: BTreeMap<_, _> = labels.iter().copied().collect();
     json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": name, "labels": labels } })
 }
 
 /// A service in `default` with an annotation, if any.
-pub fn service(name: &str, keys: Option<&str>) -> Value {
+pub(crate) fn service(name: &str, keys: Option<&str>) -> Value {
     let mut service = json!({
         "kind": "Service", "apiVersion": "v1",
         "metadata": { "name": name, "namespace": "default" },
@@ -196,7 +196,7 @@ pub fn service(name: &str, keys: Option<&str>) -> Value {
 }
 
 /// A slice of a service in `default`, with a ready endpoint on each node.
-pub fn slice(name: &str, service: &str, nodes: &[&str]) -> Value {
+pub(crate) fn slice(name: &str, service: &str, nodes: &[&str]) -> Value {
     let endpoint = |(at, node): (usize, &&str)| {
         let mut endpoint =
             json!({ "addresses": [format!("10.0.0.{at}")], "conditions": { "ready": true } });

@@ -14,7 +14,7 @@ type Frames = Pin<Box<dyn futures::Stream<Item = Result<bytes::Bytes, BoxError>>
 
 /// How a client starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// LIST in pages, then WATCH.
     Paged,
     /// `WatchList`.
@@ -22,23 +22,28 @@ pub enum Style {
 }
 
 /// What a client believes of one kind.
-pub struct Mirror {
+pub(crate) struct Mirror {
     client: kube::Client,
     path: String,
     style: Style,
     selector: &'static str,
-    pub objects: BTreeMap<String, Value>,
+    pub(crate) objects: BTreeMap<String, Value>,
     revision: Option<String>,
     stream: Option<Frames>,
     buffer: BytesMut,
     /// While a streamed list is on its way: what it has shown so far.
     initial: Option<BTreeMap<String, Value>>,
-    pub relists: usize,
-    pub events: usize,
+    pub(crate) relists: usize,
+    pub(crate) events: usize,
 }
 
 impl Mirror {
-    pub fn new(client: kube::Client, path: &str, style: Style, selector: &'static str) -> Self {
+    pub(crate) fn new(
+        client: kube::Client,
+        path: &str,
+        style: Style,
+        selector: &'static str,
+    ) -> Self {
         Self {
             client,
             path: path.to_owned(),
@@ -55,7 +60,7 @@ impl Mirror {
     }
 
     /// Loses its connection, and goes on with another server if given one.
-    pub fn disconnect(&mut self, other: Option<kube::Client>) {
+    pub(crate) fn disconnect(&mut self, other: Option<kube::Client>) {
         self.stream = None;
         self.initial = None;
         self.buffer.clear();
@@ -65,7 +70,7 @@ impl Mirror {
     }
 
     /// Takes in what is there without waiting; `seen` is shown every object that comes.
-    pub async fn pump(&mut self, seen: &mut impl FnMut(&Value)) {
+    pub(crate) async fn pump(&mut self, seen: &mut impl FnMut(&Value)) {
         if self.stream.is_none() && !self.connect(seen).await {
             return;
         }
@@ -208,7 +213,7 @@ impl Mirror {
     }
 }
 
-pub fn name(object: &Value) -> String {
+pub(crate) fn name(object: &Value) -> String {
     let text = |field: &str| {
         object["metadata"][field]
             .as_str()
@@ -219,7 +224,7 @@ pub fn name(object: &Value) -> String {
 }
 
 /// An object without its revision, and without what changes upstream though nothing changes here.
-pub fn strip(object: &Value) -> Value {
+pub(crate) fn strip(object: &Value) -> Value {
     let mut object = object.clone();
     for field in ["resourceVersion", "generation"] {
         object["metadata"].as_object_mut().unwrap().remove(field);

@@ -2,9 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses its own part of it")]
 
-pub mod cloud;
-pub mod mirror;
-pub mod rule;
+pub(crate) mod cloud;
+pub(crate) mod mirror;
+pub(crate) mod rule;
 
 use edgegrid_runtime::shutdown::{self, Trigger};
 use edgegrid_wrapper::{Config, Link, Wrapper};
@@ -15,14 +15,14 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// A wrapper that runs, without sockets.
-pub struct Running {
-    pub wrapper: Wrapper,
+pub(crate) struct Running {
+    pub(crate) wrapper: Wrapper,
     trigger: Trigger,
     task: JoinHandle<std::io::Result<()>>,
 }
 
 impl Running {
-    pub fn start(node: &str, client: kube::Client, state: Option<&Path>) -> Self {
+    pub(crate) fn start(node: &str, client: kube::Client, state: Option<&Path>) -> Self {
         let config = Config {
             state: state.map(Path::to_owned),
             ..Config::new(node)
@@ -42,25 +42,25 @@ impl Running {
         }
     }
 
-    pub fn client(&self) -> kube::Client {
+    pub(crate) fn client(&self) -> kube::Client {
         self.wrapper.client()
     }
 
     /// Ends it as SIGTERM does.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.trigger.pull();
         self.task.await.unwrap().unwrap();
     }
 
     /// Ends it as a crash does.
-    pub async fn crash(self) {
+    pub(crate) async fn crash(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 }
 
 /// Looks until it holds; virtual time makes it cheap.
-pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> Result<(), String>) {
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> Result<(), String>) {
     let mut last = String::new();
     for _ in 0..6000 {
         match holds().await {

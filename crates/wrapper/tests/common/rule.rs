@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// All slices as the own node is to see them.
-pub fn expected_slices(own: &str, cloud: &Cloud) -> BTreeMap<String, Value> {
+pub(crate) fn expected_slices(own: &str, cloud: &Cloud) -> BTreeMap<String, Value> {
     let slices = cloud.all(Kind::Slices);
     let nodes: BTreeMap<String, Value> = cloud
         .all(Kind::Nodes)
