@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 async fn serve(args: &Args) -> Result<()> {
-    let link = Link::new(kube_config(args).await?).context("set up the way to the API server")?;
+    let link = Link::new(&kube_config(args).await?).context("set up the way to the API server")?;
     let tls = args.tls();
     let mut sockets = Vec::new();
     for text in &args.bind_address {

@@ -33,7 +33,7 @@ pub enum Source {
 
 /// Address family of an endpoint; each is decided on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
+pub(crate) enum Family {
     /// IPv4.
     V4,
     /// IPv6.
@@ -44,7 +44,7 @@ pub enum Family {
 
 impl Family {
     /// All of them.
-    pub const ALL: [Family; 3] = [Family::V4, Family::V6, Family::Other];
+    pub(crate) const ALL: [Family; 3] = [Family::V4, Family::V6, Family::Other];
 }
 
 /// What the rule must know of an endpoint, with its node's name.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// One list and watch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Feed {
+pub(crate) enum Feed {
     /// The objects of a held kind; of Nodes only the own one.
     Kind(Kind),
     /// Names of the nodes with a value of a topology key.

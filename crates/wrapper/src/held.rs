@@ -104,16 +104,16 @@ impl Held {
 
     /// Takes note of a service's rule, or that it is gone; true if the rule is another now.
     pub(crate) fn set_rule(&mut self, service: &str, rule: Option<Rule>) -> bool {
-        let old = match rule.clone() {
-            Some(rule) => self.services.insert(service.into(), rule),
-            None => self.services.remove(service),
-        };
-        if old == rule {
+        if self.services.get(service) == rule.as_ref() {
             return false;
         }
         for key in rule.as_ref().map_or(&[][..], Rule::keys) {
             *self.uses.entry(key.clone()).or_default() += 1;
         }
+        let old = match rule {
+            Some(rule) => self.services.insert(service.into(), rule),
+            None => self.services.remove(service),
+        };
         for key in old.as_ref().map_or(&[][..], Rule::keys) {
             if let Some(uses) = self.uses.get_mut(key) {
                 *uses -= 1;

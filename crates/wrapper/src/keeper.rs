@@ -8,6 +8,7 @@
 //! Everything happens under one lock that is never held across an await, so changes are applied in
 //! the order in which they come and no older view can follow a newer one.
 
+mod changes;
 pub(crate) mod lens;
 pub(crate) mod listing;
 mod persist;
@@ -15,8 +16,7 @@ pub(crate) mod plain;
 mod report;
 mod units;
 
-use crate::document::Parts;
-use crate::document::Source;
+use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::held::Held;
 use crate::held::judge::Eye;
@@ -24,11 +24,10 @@ use crate::held::piece::Piece;
 use crate::kinds::Kind;
 use crate::serve::tokens::Keys;
 use edgegrid_listwatch::{Reader, Store};
-use edgegrid_store::{Change, Expect, Write};
 use jiff::Timestamp;
 use lens::{Lens, Touched};
 use listing::{Items, Listing, NodeName};
-use plain::{Plain, Says};
+use plain::Plain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -83,6 +82,8 @@ pub(crate) struct Changes {
 
 struct Inner {
     held: Held,
+    /// Where the view is served from.
+    store: Store,
     lens: Lens,
     units: BTreeMap<String, units::Unit>,
     feeds: BTreeMap<Feed, Progress>,
@@ -115,6 +116,7 @@ impl Keeper {
         let inner = Inner {
             held: Held::new(node),
             lens: Lens::new(store.clone()),
+            store: store.clone(),
             units: BTreeMap::new(),
             feeds: BTreeMap::new(),
             wishes: 0,
@@ -150,8 +152,9 @@ impl Keeper {
 
     /// Takes note of the cluster's public keys.
     pub(crate) fn set_keys(&self, keys: Keys) {
-        let known = self.inner().keys.replace(keys.clone());
-        if known.as_ref() != Some(&keys) {
+        let mut inner = self.inner();
+        if inner.keys.as_ref() != Some(&keys) {
+            inner.keys = Some(keys);
             // Worth a snapshot of its own: without them a restart while cut off lets nobody in.
             self.changes.send_modify(|changes| changes.view += 1);
         }
@@ -221,20 +224,19 @@ impl Keeper {
             return Believed::Yes; // nobody is interested any more
         }
         let known = inner.feeds.get(feed).is_some_and(|feed| feed.synced);
-        if known && !confirmed && listing.is_empty() && inner.holds_any(feed, &self.reader) {
+        if known && !confirmed && listing.is_empty() && inner.holds_any(feed) {
             return Believed::NotYet;
         }
-        let mut writes = Vec::new();
         let touched = match listing.items {
             Items::Pieces(source, pieces) => inner.relist_pieces(source, pieces),
-            Items::Plain(objects) => inner.relist_plain(feed, objects, &self.reader, &mut writes),
+            Items::Plain(objects) => inner.relist_plain(feed, objects),
             Items::Nodes(nodes) => inner.relist_nodes(feed, &nodes),
         };
         let progress = inner.feeds.entry(feed.clone()).or_default();
         progress.synced = true;
         progress.contact = Some(self.now());
         revision.clone_into(&mut progress.revision);
-        self.finish(&mut inner, writes, &touched);
+        self.finish(&mut inner, touched);
         Believed::Yes
     }
 
@@ -252,7 +254,7 @@ impl Keeper {
                 let node = NodeName::read(json)?;
                 let member = what == Happened::Set && node.is_in(feed);
                 let touched = inner.node_event(feed, node.name(), member);
-                self.finish(&mut inner, Vec::new(), &touched);
+                self.finish(&mut inner, touched);
                 node.revision().to_owned()
             }
         };
@@ -278,8 +280,9 @@ impl Keeper {
             services: inner.held.set_piece(source, &key, piece),
             pieces: [(source, key.into())].into(),
             fresh: Some((source, &parts)),
+            writes: Vec::new(),
         };
-        self.finish(inner, Vec::new(), &touched);
+        self.finish(inner, touched);
         Ok(parts.revision.clone().unwrap_or_default().into_owned())
     }
 
@@ -291,35 +294,31 @@ impl Keeper {
         json: &[u8],
     ) -> Result<String, String> {
         let object = Plain::read(kind, json)?;
-        let revision = object.revision.clone();
-        if kind == Kind::Nodes && object.name != self.node {
+        let (key, revision) = (object.key.clone(), object.revision.clone());
+        if kind == Kind::Nodes && key != kind.resource().key(None, &self.node) {
             return Ok(revision); // a server in between passed over the selector
         }
-        let mut writes = Vec::new();
-        let (key, name) = (object.key.clone(), object.name.clone());
+        let mut touched = Touched::default();
         let object = (what == Happened::Set).then_some(object);
-        let services = inner.set_plain(kind, &key, &name, object, &self.reader, &mut writes);
-        let touched = Touched {
-            services,
-            ..Touched::default()
-        };
-        self.finish(inner, writes, &touched);
+        inner.set_plain(kind, &key, object, &mut touched);
+        self.finish(inner, touched);
         Ok(revision)
     }
 
     /// Judges what is touched and commits all of it at once.
-    fn finish(&self, inner: &mut Inner, mut writes: Vec<Write>, touched: &Touched<'_>) {
+    fn finish(&self, inner: &mut Inner, mut touched: Touched<'_>) {
+        let mut writes = std::mem::take(&mut touched.writes);
         if inner.open {
-            writes.extend(inner.lens.update(&inner.held, Eye::Node, touched));
+            writes.extend(inner.lens.update(&inner.held, Eye::Node, &touched));
         } else if inner.is_complete() {
             inner.open = true;
             let everything = Lens::everything(&inner.held);
             writes.extend(inner.lens.update(&inner.held, Eye::Node, &everything));
             tracing::info!(node = self.node, "the view is complete");
         }
-        inner.update_units(touched);
+        inner.update_units(&touched);
         let visible = !writes.is_empty();
-        if let Err(error) = self.reader.store().commit(writes) {
+        if let Err(error) = inner.store.commit(writes) {
             tracing::error!(%error, "a change did not get into the view");
         }
         if Arc::strong_count(&self.packing) == 1 {
@@ -393,169 +392,5 @@ impl Inner {
         let needed = [Kind::Services, Kind::Slices, Kind::Nodes];
         let synced = |kind: Kind| self.is_synced(&Feed::Kind(kind));
         needed.into_iter().all(synced) && self.held.has_all_peers()
-    }
-
-    fn holds_any(&self, feed: &Feed, reader: &Reader) -> bool {
-        match feed {
-            Feed::Kind(kind) => match kind.source() {
-                Some(source) => self.held.pieces(source).iter().next().is_some(),
-                None => {
-                    let stored = reader.store().snapshot().under(&kind.resource().key_prefix);
-                    stored.iter().next().is_some()
-                }
-            },
-            Feed::Peers { key, .. } => {
-                let peers = self.held.peers().get(&**key);
-                peers.is_some_and(|peers| !peers.members.is_empty())
-            }
-            Feed::Unit(unit) => self.units.get(unit).is_some_and(|unit| !unit.is_empty()),
-        }
-    }
-
-    fn relist_pieces(
-        &mut self,
-        source: Source,
-        pieces: BTreeMap<String, (String, Piece)>,
-    ) -> Touched<'static> {
-        let mut touched = Touched::default();
-        let held = self.held.pieces(source).iter();
-        let gone: Vec<_> = held
-            .filter(|(key, _)| !pieces.contains_key(&***key))
-            .map(|(key, _)| Arc::clone(key))
-            .collect();
-        for key in gone {
-            touched
-                .services
-                .extend(self.held.set_piece(source, &key, None));
-            touched.pieces.insert((source, key));
-        }
-        for (key, (_, piece)) in pieces {
-            let same = self.held.pieces(source).get(&key);
-            if same.is_some_and(|same| same.body == piece.body) {
-                continue;
-            }
-            touched
-                .services
-                .extend(self.held.set_piece(source, &key, Some(piece)));
-            touched.pieces.insert((source, key.into()));
-        }
-        touched
-    }
-
-    fn relist_plain(
-        &mut self,
-        feed: &Feed,
-        mut objects: BTreeMap<String, Plain>,
-        reader: &Reader,
-        writes: &mut Vec<Write>,
-    ) -> Touched<'static> {
-        let Feed::Kind(kind) = feed else {
-            return Touched::default();
-        };
-        if *kind == Kind::Nodes {
-            let own = self.held.own_name().to_owned();
-            objects.retain(|_, object| object.name == own);
-        }
-        let mut touched = Touched::default();
-        let prefix = &kind.resource().key_prefix;
-        let stored = reader.store().snapshot().under(prefix);
-        for entry in stored
-            .iter()
-            .filter(|entry| !objects.contains_key(entry.key()))
-        {
-            let key = entry.key();
-            let name = key.strip_prefix(&**prefix).unwrap_or(key);
-            touched
-                .services
-                .extend(self.set_plain(*kind, key, name, None, reader, writes));
-        }
-        for (key, object) in objects {
-            let name = object.name.clone();
-            touched.services.extend(self.set_plain(
-                *kind,
-                &key,
-                &name,
-                Some(object),
-                reader,
-                writes,
-            ));
-        }
-        touched
-    }
-
-    /// Takes note of an object that is served whole; gives the services it decides over.
-    fn set_plain(
-        &mut self,
-        kind: Kind,
-        key: &str,
-        name: &str,
-        object: Option<Plain>,
-        reader: &Reader,
-        writes: &mut Vec<Write>,
-    ) -> BTreeSet<Arc<str>> {
-        let (text, says) = match object {
-            Some(object) => (Some(object.text), Some(object.says)),
-            None => (None, None),
-        };
-        let stored = reader.store().get(key);
-        if stored.as_ref().map(|entry| entry.value()) != text.as_ref() {
-            let change = text.map_or(Change::Delete, Change::Put);
-            writes.push(Write {
-                key: key.into(),
-                expect: Expect::Anything,
-                change,
-            });
-        }
-        match (kind, says) {
-            (Kind::Services, says) => {
-                let rule = match says {
-                    Some(Says::Rule(rule)) => Some(rule),
-                    _ => None,
-                };
-                let changed = self.held.set_rule(name, rule);
-                changed.then(|| name.into()).into_iter().collect()
-            }
-            (Kind::Nodes, Some(Says::Labels(labels))) => self.held.set_labels(labels),
-            (Kind::Nodes, _) => self.held.set_labels(BTreeMap::new()),
-            _ => BTreeSet::new(),
-        }
-    }
-
-    fn relist_nodes(&mut self, feed: &Feed, nodes: &BTreeSet<String>) -> Touched<'static> {
-        let names = &mut self.held.names;
-        let members = nodes.iter().map(|name| names.number(name)).collect();
-        match feed {
-            Feed::Peers { key, value } => Touched {
-                services: self.held.set_peers(key, value, members),
-                ..Touched::default()
-            },
-            Feed::Unit(unit) => {
-                self.set_unit(unit, members);
-                Touched::default()
-            }
-            Feed::Kind(_) => Touched::default(),
-        }
-    }
-
-    fn node_event(&mut self, feed: &Feed, name: &str, member: bool) -> Touched<'static> {
-        let number = if member {
-            Some(self.held.names.number(name))
-        } else {
-            self.held.names.known(name)
-        };
-        let Some(node) = number else {
-            return Touched::default();
-        };
-        match feed {
-            Feed::Peers { key, value } => Touched {
-                services: self.held.set_peer(key, value, node, member),
-                ..Touched::default()
-            },
-            Feed::Unit(unit) => {
-                self.set_unit_member(unit, node, member);
-                Touched::default()
-            }
-            Feed::Kind(_) => Touched::default(),
-        }
     }
 }

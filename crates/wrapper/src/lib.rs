@@ -22,7 +22,7 @@
 //! ```no_run
 //! # async fn example(config: kube::Config) -> Result<(), Box<dyn std::error::Error>> {
 //! use edgegrid_wrapper::{Config, Link, Socket, Wrapper};
-//! let link = Link::new(config)?;
+//! let link = Link::new(&config)?;
 //! let wrapper = Wrapper::new(&Config::new("bj-1"), link, std::sync::Arc::new(jiff::Timestamp::now));
 //! let (_trigger, stop) = edgegrid_runtime::shutdown::channel();
 //! let socket = Socket::bind(([127, 0, 0, 1], 51006).into(), None).await?;

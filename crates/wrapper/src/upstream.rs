@@ -15,6 +15,7 @@
 mod items;
 mod link;
 mod stream;
+mod wire;
 
 use crate::feed::{Feed, Selection};
 use crate::keeper::Keeper;
@@ -26,8 +27,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 pub use link::Link;
-pub(crate) use stream::chain;
-use stream::{Ended, Trouble};
+use stream::Ended;
+use wire::Trouble;
+pub(crate) use wire::chain;
 
 /// The first wait after a failure and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
@@ -83,7 +85,7 @@ impl Upstream {
         loop {
             let started = Instant::now();
             let outcome = match revision.take() {
-                Some(from) => self.watch(&feed, &selection, from).await,
+                Some(from) => self.watch(&feed, &selection, &from).await,
                 None => self.list(&feed, &selection, &mut doubted).await,
             };
             self.keeper.set_online(&feed, false);

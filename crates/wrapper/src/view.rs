@@ -86,7 +86,7 @@ pub trait Place {
 /// Decides over all endpoints of one service and address family together.
 pub fn decide(
     rule: &Rule,
-    endpoints: impl Iterator<Item = Endpoint> + Clone,
+    endpoints: &(impl Iterator<Item = Endpoint> + Clone),
     place: &impl Place,
 ) -> Verdict {
     let (keys, any) = match &rule.topology {

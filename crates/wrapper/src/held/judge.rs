@@ -95,7 +95,7 @@ impl Held {
         let all = pieces.iter().flat_map(|(_, _, piece)| piece.endpoints());
         let decide = |family: Family| {
             let of_family = all.clone().filter(move |(of, _)| *of == family);
-            view::decide(rule, of_family.map(|(_, endpoint)| endpoint), self)
+            view::decide(rule, &of_family.map(|(_, endpoint)| endpoint), self)
         };
         Family::ALL.map(|family| (family, decide(family))).into()
     }

@@ -35,6 +35,8 @@ pub(crate) struct Touched<'a> {
     pub(crate) pieces: BTreeSet<(Source, Key)>,
     /// One of them, taken apart already.
     pub(crate) fresh: Option<(Source, &'a Parts<'a>)>,
+    /// What changes in the store besides.
+    pub(crate) writes: Vec<Write>,
 }
 
 impl Lens {

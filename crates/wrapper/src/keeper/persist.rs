@@ -3,13 +3,11 @@
 use super::listing::{Items, Listing};
 use super::plain::Plain;
 use super::{Inner, Keeper};
-use crate::document::Parts;
-use crate::document::Source;
+use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::held::piece::{Piece, Pressed};
 use crate::kinds::Kind;
-use crate::snapshot::{self, Damaged};
-use crate::snapshot::{FeedMeta, Image, Meta, NodeSet, Record};
+use crate::snapshot::{self, Damaged, FeedMeta, Image, Meta, NodeSet, Record};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -151,13 +149,14 @@ impl Inner {
 
     fn node_sets(&self) -> Vec<NodeSet> {
         let name = |node: &u32| self.held.names.name(*node).to_owned();
-        let set = |(key, peers): (&Box<str>, &crate::held::Peers)| NodeSet {
+        let set = |key: &str, peers: &crate::held::Peers| NodeSet {
             feed: Feed::Peers {
-                key: key.to_string(),
+                key: key.to_owned(),
                 value: peers.value.clone(),
             },
             nodes: peers.members.iter().map(name).collect(),
         };
-        self.held.peers().iter().map(set).collect()
+        let peers = self.held.peers().iter();
+        peers.map(|(key, peers)| set(key, peers)).collect()
     }
 }

@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 pub(crate) struct Plain {
     /// Key in the store.
     pub(crate) key: String,
-    /// Namespace and name, or the name alone.
-    pub(crate) name: String,
     /// The revision upstream gave it.
     pub(crate) revision: String,
     pub(crate) text: Bytes,
@@ -57,7 +55,6 @@ impl Plain {
         };
         Ok(Self {
             key: resource.key(namespace.as_deref(), &name),
-            name: namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}")),
             revision,
             // Copied, so that the store keeps no spare room.
             text: Bytes::from(storable(&object).to_vec().into_boxed_slice()),

@@ -5,7 +5,7 @@ use crate::document::Source;
 use crate::feed::Feed;
 use crate::held::judge::Eye;
 use crate::kinds::Kind;
-use crate::view::{Fate, Topology, Verdict};
+use crate::view::{Fate, Rule, Topology, Verdict};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -18,10 +18,8 @@ pub(crate) struct Figures {
     pub(crate) withheld: [u64; Fate::WITHHELD.len()],
     pub(crate) malformed_services: u64,
     pub(crate) ready: bool,
-    pub(crate) online: bool,
     /// Seconds since the last contact with upstream; zero while there is contact.
     pub(crate) age: u64,
-    pub(crate) revision: u64,
     pub(crate) feeds: Vec<(String, Progress)>,
 }
 
@@ -76,9 +74,7 @@ impl Keeper {
             withheld: inner.lens.withheld(),
             malformed_services: malformed.count() as u64,
             ready: inner.open,
-            online: age.is_none(),
             age: age.unwrap_or(0),
-            revision: self.reader.store().revision(),
             feeds: inner
                 .feeds
                 .iter()
@@ -174,13 +170,15 @@ impl Inner {
                 let endpoints = piece.endpoints().map(|(family, one)| {
                     let verdict = verdicts.as_ref().and_then(|all| all.get(&family));
                     let fate = match (rule, verdict) {
-                        (Some(rule), Some(verdict)) => self.held.fate(rule, *verdict, one, Eye::Node),
+                        (Some(rule), Some(verdict)) => {
+                            self.held.fate(rule, *verdict, one, Eye::Node)
+                        }
                         _ => Fate::UnknownService,
                     };
                     json!({
                         "node": one.node.map(|node| self.held.names.name(node)),
                         "ready": one.ready, "serving": one.serving, "fate": fate.name(),
-                        "because": because(rule.map(super::super::view::Rule::keys), verdict.copied()),
+                        "because": because(rule.map(Rule::keys), verdict.copied()),
                     })
                 });
                 objects.push(json!({

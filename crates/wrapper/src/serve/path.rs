@@ -80,13 +80,13 @@ impl Target {
             ["namespaces", namespace, plural, rest @ ..]
                 if !matches!(*plural, "status" | "finalize") =>
             {
-                let target = Self::object(plural, rest)?;
+                let target = Self::object(plural, rest);
                 Self {
                     namespace: Some((*namespace).to_owned()),
                     ..target
                 }
             }
-            [plural, rest @ ..] => Self::object(plural, rest)?,
+            [plural, rest @ ..] => Self::object(plural, rest),
             [] => return None,
         };
         Some(Self {
@@ -97,19 +97,19 @@ impl Target {
         })
     }
 
-    fn object(plural: &str, rest: &[&str]) -> Option<Self> {
+    fn object(plural: &str, rest: &[&str]) -> Self {
         let (name, subresource) = match rest {
             [] => (None, None),
             [name] => (Some(*name), None),
             // Behind a subresource may be a path of its own, as for a proxy.
             [name, subresource, ..] => (Some(*name), Some(*subresource)),
         };
-        Some(Self {
+        Self {
             plural: plural.to_owned(),
             name: name.map(str::to_owned),
             subresource: subresource.map(str::to_owned),
             ..Self::default()
-        })
+        }
     }
 }
 

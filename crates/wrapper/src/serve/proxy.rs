@@ -64,9 +64,9 @@ impl Server {
         match timeout(ANSWER, client.send(request)).await {
             Ok(Ok(response)) => {
                 let mut response = response.map(boxed);
-                HOP_BY_HOP
-                    .iter()
-                    .for_each(|name| drop(response.headers_mut().remove(name)));
+                for name in &HOP_BY_HOP {
+                    response.headers_mut().remove(name);
+                }
                 response
             }
             Ok(Err(error)) => refuse(&Status::unavailable(format!(
@@ -133,8 +133,8 @@ fn passed_on(headers: &HeaderMap, own_name: bool) -> HeaderMap {
     }
     if own_name {
         // Above all nothing that asks to act as somebody else.
-        let names: Vec<HeaderName> = passed.keys().cloned().collect();
-        for name in names.iter().filter(|name| !HARMLESS.contains(name)) {
+        let all: Vec<HeaderName> = passed.keys().cloned().collect();
+        for name in all.iter().filter(|name| !HARMLESS.contains(name)) {
             passed.remove(name);
         }
     }

@@ -13,12 +13,12 @@ pub(super) struct Items {
     in_string: bool,
     escaped: bool,
     /// Whether the array at depth two is the one called `items`.
-    in_items: bool,
+    inside: bool,
     /// The last string at depth one, with its quotes: a member's name.
     name: Vec<u8>,
     /// What is around the items: the list without them.
     around: Vec<u8>,
-    item: Vec<u8>,
+    current: Vec<u8>,
 }
 
 impl Items {
@@ -31,17 +31,17 @@ impl Items {
         let mut rest = chunk;
         while let Some((byte, after)) = rest.split_first() {
             // Most of the text is the inside of items, where only a few bytes count.
-            let in_item = self.in_items && self.depth > ITEM_DEPTH;
+            let in_item = self.inside && self.depth > ITEM_DEPTH;
             let plain = if in_item { self.plain(rest) } else { 0 };
             if plain > 0 {
-                self.item.extend_from_slice(&rest[..plain]);
+                self.current.extend_from_slice(&rest[..plain]);
                 self.escaped = false;
                 rest = &rest[plain..];
                 continue;
             }
             if self.step(*byte) {
-                found(&self.item)?;
-                self.item.clear();
+                found(&self.current)?;
+                self.current.clear();
             }
             rest = after;
         }
@@ -77,12 +77,12 @@ impl Items {
     fn step(&mut self, byte: u8) -> bool {
         let before = self.depth;
         self.turn(byte);
-        let inside = self.in_items && before.max(self.depth) > ITEM_DEPTH;
+        let inside = self.inside && before.max(self.depth) > ITEM_DEPTH;
         if inside {
-            self.item.push(byte);
+            self.current.push(byte);
             return self.depth == ITEM_DEPTH && before > ITEM_DEPTH;
         }
-        let between = self.in_items && before == ITEM_DEPTH && self.depth == ITEM_DEPTH;
+        let between = self.inside && before == ITEM_DEPTH && self.depth == ITEM_DEPTH;
         if !between {
             self.around.push(byte);
         }
@@ -108,12 +108,12 @@ impl Items {
             b'{' | b'[' => {
                 self.depth += 1;
                 if self.depth == ITEM_DEPTH {
-                    self.in_items = byte == b'[' && self.name == br#""items""#;
+                    self.inside = byte == b'[' && self.name == br#""items""#;
                 }
             }
             b'}' | b']' => {
                 if self.depth == ITEM_DEPTH {
-                    self.in_items = false;
+                    self.inside = false;
                 }
                 self.depth = self.depth.saturating_sub(1);
             }

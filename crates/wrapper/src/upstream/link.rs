@@ -15,7 +15,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_RETRIES: u32 = 3;
 /// Idle connections are given back after this time.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 
 /// The two ways to ask upstream.
 #[derive(Clone)]
@@ -28,12 +28,12 @@ pub struct Link {
 
 impl Link {
     /// Connects nothing yet; says what a kubeconfig lacks.
-    pub fn new(config: Config) -> Result<Self, kube::Error> {
+    pub fn new(config: &Config) -> Result<Self, kube::Error> {
         let mut bare = config.clone();
         bare.auth_info = kube::config::AuthInfo::default();
         bare.headers = Vec::new();
         Ok(Self {
-            own: client(&config)?,
+            own: client(config)?,
             bare: client(&bare)?,
         })
     }

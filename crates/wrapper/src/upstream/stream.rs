@@ -1,19 +1,17 @@
 //! One list or watch: the request, and its answer taken in as it comes.
 
 use super::items::Items;
+use super::wire::{ListHead, Message, Trouble, chain, message};
 use super::{LIVED, Upstream};
 use crate::feed::{Feed, Selection};
+use crate::keeper::Believed;
 use crate::keeper::listing::Listing;
-use crate::keeper::{Believed, Happened};
 use crate::kinds::Kind;
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{ACCEPT, USER_AGENT};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -30,7 +28,6 @@ const WATCH: u64 = 300;
 const LATE: Duration = Duration::from_secs(15);
 /// No object is as large: etcd takes a tenth of it.
 const LONGEST_EVENT: usize = 16 << 20;
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// How an answer came to its end.
 #[derive(Debug)]
@@ -41,96 +38,12 @@ pub(super) struct Ended {
     pub(super) events: u64,
 }
 
-/// Why an answer was of no use.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
-    #[error("no connection: {0}")]
-    Connection(String),
-    #[error("no answer in time")]
-    Silence,
-    #[error("answered {0}")]
-    Refused(StatusCode),
-    #[error("answer ended early")]
-    Cut,
-    #[error("unreadable answer: {0}")]
-    Unreadable(String),
-    #[error("the revision to go on from is too old")]
-    TooOld,
-    #[error("error in the stream: {0}")]
-    Told(String),
-    #[error("everything is gone, it says; asking again")]
-    Doubtful,
-}
-
-impl Trouble {
-    /// Whether a watch may go on from where it was.
-    pub(super) fn go_on(&self) -> bool {
-        !matches!(
-            self,
-            Trouble::TooOld | Trouble::Unreadable(_) | Trouble::Doubtful
-        )
-    }
-}
-
-/// A list without its items.
-#[derive(Deserialize)]
-struct ListHead {
-    #[serde(default)]
-    metadata: ListMeta,
-    /// There, but cut out; an answer without is no list.
-    #[serde(rename = "items")]
-    _items: serde_json::Value,
-}
-
-impl ListHead {
-    fn is_page(&self) -> bool {
-        let token = self.metadata.r#continue.as_ref();
-        token.is_some_and(|token| !token.is_empty())
-    }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct ListMeta {
-    resource_version: Option<String>,
-    r#continue: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    object: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct Bookmark {
-    metadata: BookmarkMeta,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BookmarkMeta {
-    resource_version: String,
-    #[serde(default)]
-    annotations: std::collections::BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
-struct StatusCodeOf {
-    code: u16,
-    reason: String,
-    message: String,
-}
-
-/// What follows from one event.
-enum Next {
-    GoOn,
-    /// The initial events of a streamed list are complete.
-    Complete(String),
+/// What a stream of events is taken for.
+enum Purpose<'a> {
+    /// Changes after what is known.
+    Follow,
+    /// First a list in the making; a second empty one in a row is believed.
+    List(Listing, &'a mut bool),
 }
 
 impl Upstream {
@@ -142,32 +55,35 @@ impl Upstream {
         doubted: &mut bool,
     ) -> Result<Ended, Trouble> {
         if self.stream_lists {
-            let listing = self.keeper.listing(feed);
-            return self
-                .read_events(feed, selection, None, Some((listing, doubted)))
-                .await;
+            let query = [
+                ("sendInitialEvents", "true"),
+                ("resourceVersionMatch", "NotOlderThan"),
+            ];
+            let purpose = Purpose::List(self.keeper.listing(feed), doubted);
+            return self.events(feed, selection, &query, purpose).await;
         }
         let accept = if selection.metadata_only {
             LIST_OF_METADATA
         } else {
             JSON
         };
-        let response = match self.ask(selection, &[], accept).await {
+        let asked = self.ask(selection, &[], accept).await;
+        if let Err(Trouble::Refused(StatusCode::NOT_FOUND)) = asked
+            && *feed == Feed::Kind(Kind::ServiceCidrs)
+        {
             // Older servers have no such kind: there is nothing to hold.
-            Err(Trouble::Refused(StatusCode::NOT_FOUND))
-                if *feed == Feed::Kind(Kind::ServiceCidrs) =>
-            {
-                self.keeper
-                    .relist(feed, self.keeper.listing(feed), "", true);
-                return Err(Trouble::Refused(StatusCode::NOT_FOUND));
-            }
-            other => other?,
-        };
-        let (listing, head) = self.items(feed, response).await?;
-        let revision = head.metadata.resource_version.unwrap_or_default();
+            let nothing = self.keeper.listing(feed);
+            self.keeper.relist(feed, nothing, "", true);
+        }
+        let (listing, revision) = self.items(feed, asked?).await?;
         self.believe(feed, listing, &revision, doubted)?;
         if revision.is_empty() {
-            return self.watch_anew(feed, selection).await;
+            // A server that gives no revisions; what the watch misses the next list shows.
+            let ended = self.events(feed, selection, &[], Purpose::Follow).await?;
+            return Ok(Ended {
+                go_on: None,
+                ..ended
+            });
         }
         Ok(Ended {
             go_on: Some(revision),
@@ -180,20 +96,10 @@ impl Upstream {
         &self,
         feed: &Feed,
         selection: &Selection,
-        from: String,
+        from: &str,
     ) -> Result<Ended, Trouble> {
-        self.read_events(feed, selection, Some(from), None).await
-    }
-
-    /// A watch behind a server that gives no revisions; what it misses the next list shows.
-    async fn watch_anew(&self, feed: &Feed, selection: &Selection) -> Result<Ended, Trouble> {
-        let ended = self
-            .read_events(feed, selection, Some(String::new()), None)
-            .await?;
-        Ok(Ended {
-            go_on: None,
-            ..ended
-        })
+        let query = [("resourceVersion", from)];
+        self.events(feed, selection, &query, Purpose::Follow).await
     }
 
     fn believe(
@@ -216,7 +122,7 @@ impl Upstream {
         &self,
         feed: &Feed,
         response: Response<Body>,
-    ) -> Result<(Listing, ListHead), Trouble> {
+    ) -> Result<(Listing, String), Trouble> {
         let mut body = response.into_body();
         let mut items = Items::default();
         let mut listing = self.keeper.listing(feed);
@@ -230,43 +136,19 @@ impl Upstream {
             }
         }
         let around = items.finish().ok_or(Trouble::Cut)?;
-        let head: ListHead = serde_json::from_slice(&around)
-            .map_err(|error| Trouble::Unreadable(error.to_string()))?;
-        if head.is_page() {
-            return Err(Trouble::Unreadable("a page of a list".to_owned()));
-        }
-        Ok((listing, head))
+        Ok((listing, ListHead::revision(&around)?))
     }
 
-    /// Takes events until the watch ends. With a listing the first ones are the list.
-    async fn read_events(
+    /// Takes events until the watch ends.
+    async fn events(
         &self,
         feed: &Feed,
         selection: &Selection,
-        from: Option<String>,
-        mut initial: Option<(Listing, &mut bool)>,
+        query: &[(&str, &str)],
+        mut purpose: Purpose<'_>,
     ) -> Result<Ended, Trouble> {
         let seconds = WATCH + self.metrics.spread() % WATCH;
-        let timeout = seconds.to_string();
-        let mut query = vec![
-            ("watch", "true"),
-            ("allowWatchBookmarks", "true"),
-            ("timeoutSeconds", &timeout),
-        ];
-        match &from {
-            Some(from) if from.is_empty() => {}
-            Some(from) => query.push(("resourceVersion", from)),
-            None => query.extend([
-                ("sendInitialEvents", "true"),
-                ("resourceVersionMatch", "NotOlderThan"),
-            ]),
-        }
-        let accept = if selection.metadata_only {
-            METADATA
-        } else {
-            JSON
-        };
-        let mut body = self.ask(selection, &query, accept).await?.into_body();
+        let mut body = self.ask_for_events(selection, query, seconds).await?;
         let deadline = Instant::now() + Duration::from_secs(seconds) + LATE;
         // A lite-apiserver that is cut off opens watches too, and ends them at once.
         let (proof, mut proven) = (Instant::now() + LIVED, false);
@@ -277,19 +159,15 @@ impl Upstream {
                 Ok(None) => break,
                 other => other?.unwrap_or_default(),
             };
-            if !proven && initial.is_none() {
+            if !proven && matches!(purpose, Purpose::Follow) {
                 self.keeper.set_online(feed, true);
             }
             proven = true;
             self.metrics.uplink_bytes.inc_by(chunk.len() as u64);
             buffer.extend_from_slice(&chunk);
             while let Some(end) = memchr::memchr(b'\n', &buffer) {
-                if let Next::Complete(revision) =
-                    self.event(feed, &buffer[..end], initial.as_mut())?
-                    && let Some((listing, doubted)) = initial.take()
-                {
-                    self.believe(feed, listing, &revision, doubted)?;
-                    self.keeper.set_online(feed, true);
+                if let Some(message) = message(&buffer[..end])? {
+                    purpose = self.take(feed, message, purpose)?;
                 }
                 events += 1;
                 buffer.advance(end + 1);
@@ -298,65 +176,68 @@ impl Upstream {
                 return Err(Trouble::Unreadable("an event without end".to_owned()));
             }
         }
-        if initial.is_some() {
-            return Err(Trouble::Cut);
-        }
         // What is left is half an event: the link was cut in it, and it will come again.
-        Ok(Ended {
-            go_on: self.keeper.resume(feed),
-            events,
-        })
+        match purpose {
+            Purpose::List(..) => Err(Trouble::Cut),
+            Purpose::Follow => Ok(Ended {
+                go_on: self.keeper.resume(feed),
+                events,
+            }),
+        }
     }
 
-    fn event(
+    /// Takes one event; gives what the next ones are for.
+    fn take<'a>(
         &self,
         feed: &Feed,
-        line: &[u8],
-        initial: Option<&mut (Listing, &mut bool)>,
-    ) -> Result<Next, Trouble> {
-        let unreadable = |error: serde_json::Error| Trouble::Unreadable(error.to_string());
-        if line.trim_ascii().is_empty() {
-            return Ok(Next::GoOn);
-        }
-        let (kind, object) = match usual(line) {
-            Some((kind, object)) => (Cow::Borrowed(kind), object),
-            None => {
-                let event: Event<'_> = serde_json::from_slice(line).map_err(unreadable)?;
-                (event.kind, event.object.get().as_bytes())
-            }
-        };
+        message: Message<'_>,
+        purpose: Purpose<'a>,
+    ) -> Result<Purpose<'a>, Trouble> {
         self.metrics.events.inc();
-        let what = match &*kind {
-            "ADDED" | "MODIFIED" => Happened::Set,
-            "DELETED" => Happened::Gone,
-            "BOOKMARK" => {
-                let bookmark: Bookmark = serde_json::from_slice(object).map_err(unreadable)?;
-                let ends = bookmark
-                    .metadata
-                    .annotations
-                    .contains_key(INITIAL_EVENTS_END);
-                let revision = bookmark.metadata.resource_version;
-                if initial.is_some() {
-                    return Ok(if ends {
-                        Next::Complete(revision)
-                    } else {
-                        Next::GoOn
-                    });
-                }
-                self.keeper
-                    .bookmark(feed, &revision)
-                    .map_err(Trouble::Unreadable)?;
-                return Ok(Next::GoOn);
+        match (message, purpose) {
+            (Message::Object(_, object), Purpose::List(mut listing, doubted)) => {
+                let pushed = self.keeper.push(feed, &mut listing, object);
+                pushed.map_err(Trouble::Unreadable)?;
+                return Ok(Purpose::List(listing, doubted));
             }
-            "ERROR" => return Err(told(object)),
-            other => return Err(Trouble::Unreadable(format!("an event of type {other}"))),
-        };
-        match initial {
-            Some((listing, _)) => self.keeper.push(feed, listing, object),
-            None => self.keeper.event(feed, what, object),
+            (Message::Bookmark { revision, ends }, Purpose::List(listing, doubted)) => {
+                if !ends {
+                    return Ok(Purpose::List(listing, doubted));
+                }
+                self.believe(feed, listing, &revision, doubted)?;
+                self.keeper.set_online(feed, true);
+            }
+            (Message::Object(what, object), Purpose::Follow) => {
+                let taken = self.keeper.event(feed, what, object);
+                taken.map_err(Trouble::Unreadable)?;
+            }
+            (Message::Bookmark { revision, .. }, Purpose::Follow) => {
+                let noted = self.keeper.bookmark(feed, &revision);
+                noted.map_err(Trouble::Unreadable)?;
+            }
         }
-        .map_err(Trouble::Unreadable)?;
-        Ok(Next::GoOn)
+        Ok(Purpose::Follow)
+    }
+
+    async fn ask_for_events(
+        &self,
+        selection: &Selection,
+        query: &[(&str, &str)],
+        seconds: u64,
+    ) -> Result<Body, Trouble> {
+        let seconds = seconds.to_string();
+        let mut whole = vec![
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", &*seconds),
+        ];
+        whole.extend(query);
+        let accept = if selection.metadata_only {
+            METADATA
+        } else {
+            JSON
+        };
+        Ok(self.ask(selection, &whole, accept).await?.into_body())
     }
 
     async fn ask(
@@ -392,34 +273,11 @@ fn uri(selection: &Selection, query: &[(&str, &str)]) -> String {
     uri.extend_pairs(query).finish()
 }
 
-/// Type and object of an event that is written as all API servers write it. The object has not
-/// been looked at: whoever reads it finds out whether it is one.
-fn usual(line: &[u8]) -> Option<(&'static str, &[u8])> {
-    let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
-    ["MODIFIED", "ADDED", "DELETED"]
-        .into_iter()
-        .find_map(|kind| {
-            let rest = rest.strip_prefix(kind.as_bytes())?;
-            Some((kind, rest.strip_prefix(br#"","object":"#)?))
-        })
-}
-
-/// Why a stream says it ends.
-fn told(object: &[u8]) -> Trouble {
-    let status: StatusCodeOf = serde_json::from_slice(object).unwrap_or_default();
-    if status.code == StatusCode::GONE.as_u16() || status.reason == "Expired" {
-        return Trouble::TooOld;
-    }
-    Trouble::Told(format!("{} {}", status.code, status.message))
-}
-
 /// The next bytes; none at the end.
 async fn next_chunk(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, Trouble> {
     loop {
-        let frame = timeout_at(deadline, body.frame())
-            .await
-            .map_err(|_| Trouble::Silence)?;
-        match frame {
+        let frame = timeout_at(deadline, body.frame()).await;
+        match frame.map_err(|_| Trouble::Silence)? {
             None => return Ok(None),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
@@ -429,18 +287,4 @@ async fn next_chunk(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>,
             Some(Err(error)) => return Err(Trouble::Connection(chain(&error))),
         }
     }
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

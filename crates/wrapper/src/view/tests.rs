@@ -79,7 +79,7 @@ fn home() -> impl Strategy<Value = Home> {
 }
 
 fn stays(rule: &Rule, all: &[Endpoint], home: &Home) -> Vec<bool> {
-    let verdict = decide(rule, all.iter().copied(), home);
+    let verdict = decide(rule, &all.iter().copied(), home);
     let one = |e: &Endpoint| fate(rule, verdict, *e, home) == Fate::Stays;
     all.iter().map(one).collect()
 }
@@ -123,7 +123,7 @@ fn every_withheld_endpoint_says_why() {
         serving: true,
     };
     let fate_of = |rule: &Rule, one: Endpoint| {
-        let verdict = decide(rule, [one, at(Some(1))].into_iter(), &home);
+        let verdict = decide(rule, &[one, at(Some(1))].into_iter(), &home);
         fate(rule, verdict, one, &home)
     };
     assert_eq!(fate_of(&keyed("a"), at(Some(1))), Fate::Stays);

@@ -1,10 +1,19 @@
-//! A cloud to be cut off from, and clients that believe what they are told.
+//! The wrapper as its clients see it, in one process and in virtual time: a cloud to be cut off
+//! from, and clients that believe what they are told.
 
-#![allow(dead_code, reason = "each test uses its own part of it")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-pub(crate) mod cloud;
-pub(crate) mod mirror;
-pub(crate) mod rule;
+mod asking;
+mod changes;
+mod cloud;
+mod cut_off;
+mod defects;
+mod fuzz;
+mod ingress;
+mod mirror;
+mod model;
+mod rule;
+mod watcher;
 
 use edgegrid_runtime::shutdown::{self, Trigger};
 use edgegrid_wrapper::{Config, Link, Wrapper};
@@ -14,9 +23,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
+/// One clock for all runs of a test: it goes on over restarts.
+static START: OnceLock<tokio::time::Instant> = OnceLock::new();
+
 /// A wrapper that runs, without sockets.
 pub(crate) struct Running {
-    pub(crate) wrapper: Wrapper,
+    wrapper: Wrapper,
     trigger: Trigger,
     task: JoinHandle<std::io::Result<()>>,
 }
@@ -27,8 +39,6 @@ impl Running {
             state: state.map(Path::to_owned),
             ..Config::new(node)
         };
-        // One clock for all runs of a test: it goes on over restarts.
-        static START: OnceLock<tokio::time::Instant> = OnceLock::new();
         let start = *START.get_or_init(tokio::time::Instant::now);
         let clock = move || Timestamp::constant(1_767_225_600, 0) + start.elapsed();
         let wrapper = Wrapper::new(&config, Link::of(client), Arc::new(clock));

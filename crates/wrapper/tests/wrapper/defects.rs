@@ -1,111 +1,14 @@
 //! What SuperEdge's wrapper gets wrong, each as the rule that holds here. The numbers are those of
 //! the list of its weaknesses.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::cloud::{Cloud, node, service, slice};
-use common::mirror::{Mirror, Style};
-use common::{Running, eventually};
+use crate::asking::{SLICES, STRICT, ask, get, nodes, ready, sees, two_units, view_of};
+use crate::cloud::{node, service, slice};
+use crate::mirror::{Mirror, Style};
+use crate::{Running, eventually};
 use edgegrid_wrapper::Kind;
 use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
-
-const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
-const STRICT: &str = "[\"unit\"]";
-
-/// Nodes a-0 and a-1 in unit a, b-0 in unit b, and a service with a slice over all of them.
-fn two_units() -> Cloud {
-    let cloud = Cloud::default();
-    for (name, unit) in [("a-0", "a"), ("a-1", "a"), ("b-0", "b")] {
-        cloud.put(
-            Kind::Nodes,
-            &node(name, &[("unit", unit), ("kubernetes.io/hostname", name)]),
-        );
-    }
-    cloud.put(
-        Kind::Namespaces,
-        &json!({ "metadata": { "name": "default" } }),
-    );
-    cloud.put(Kind::Services, &service("web", Some(STRICT)));
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-0", "a-1", "b-0"]));
-    cloud
-}
-
-async fn ask(
-    client: &kube::Client,
-    request: http::request::Builder,
-    body: &str,
-) -> (StatusCode, Value) {
-    let request = request.body(Body::from(body.as_bytes().to_vec())).unwrap();
-    let response = client.send(request).await.unwrap();
-    let code = response.status();
-    let bytes = response.into_body().collect_bytes().await.unwrap();
-    let value = serde_json::from_slice(&bytes);
-    (
-        code,
-        value.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into()),
-    )
-}
-
-async fn get(client: &kube::Client, path: &str) -> (StatusCode, Value) {
-    ask(client, Request::get(path), "").await
-}
-
-/// Names of the nodes in the slices or Endpoints of an answer.
-fn nodes(answer: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    walk(answer, &mut found);
-    found.sort();
-    found
-}
-
-fn walk(value: &Value, found: &mut Vec<String>) {
-    match value {
-        Value::Object(members) => {
-            for (name, value) in members {
-                match value.as_str() {
-                    Some(node) if name == "nodeName" => found.push(node.to_owned()),
-                    _ => walk(value, found),
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
-        _ => {}
-    }
-}
-
-async fn ready(running: &Running) -> kube::Client {
-    let client = running.client();
-    eventually("the view is complete", async || {
-        match get(&client, "/readyz").await {
-            (StatusCode::OK, _) => Ok(()),
-            (_, why) => Err(why.to_string()),
-        }
-    })
-    .await;
-    client
-}
-
-async fn sees(client: &kube::Client, path: &str, wanted: &[&str]) {
-    eventually("the view is as it should be", async || {
-        let (_, answer) = get(client, path).await;
-        if nodes(&answer) == wanted {
-            Ok(())
-        } else {
-            Err(format!("{answer:#}"))
-        }
-    })
-    .await;
-}
-
-async fn view_of(cloud: &Cloud) -> (Running, kube::Client) {
-    let running = Running::start("a-0", cloud.client(), None);
-    let client = ready(&running).await;
-    (running, client)
-}
 
 #[tokio::test(start_paused = true)]
 async fn c1_a_watch_goes_on_exactly_where_the_list_ended() {
@@ -124,7 +27,7 @@ async fn c1_a_watch_goes_on_exactly_where_the_list_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c2_c3_a_thousand_watches_and_one_that_never_reads_leave_nothing_behind() {
+async fn c2_c3_a_hundred_watches_and_one_that_never_reads_leave_nothing_behind() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
     let watch = || {
@@ -133,7 +36,7 @@ async fn c2_c3_a_thousand_watches_and_one_that_never_reads_leave_nothing_behind(
             .unwrap()
     };
     let mut open = Vec::new();
-    for _ in 0..1000 {
+    for _ in 0..100 {
         open.push(client.send(watch()).await.unwrap());
     }
     let gauge = async || {
@@ -144,8 +47,8 @@ async fn c2_c3_a_thousand_watches_and_one_that_never_reads_leave_nothing_behind(
                 .map(str::to_owned)
         })
     };
-    assert_eq!(gauge().await.as_deref(), Some("1000"));
-    for n in 0..20_000 {
+    assert_eq!(gauge().await.as_deref(), Some("100"));
+    for n in 0..8_300 {
         let nodes = if n % 2 == 0 {
             ["a-0", "b-0"]
         } else {
@@ -468,104 +371,4 @@ async fn c18_endpoints_follow_their_annotations() {
         }
     })
     .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn c20_a_units_ingress_sees_that_units_endpoints_in_lists_too() {
-    let cloud = two_units();
-    for (name, unit) in [("a-1", "beijing"), ("b-0", "guangzhou")] {
-        let labels = [("unit", &name[..1]), (unit, "nodeunits.superedge.io")];
-        cloud.put(Kind::Nodes, &node(name, &labels));
-    }
-    let (_running, client) = view_of(&cloud).await;
-    for (unit, wanted) in [("beijing", "a-1"), ("guangzhou", "b-0")] {
-        sees(
-            &client,
-            &format!("/superedge-ingress/{unit}{SLICES}"),
-            &[wanted],
-        )
-        .await;
-    }
-    let nobody = format!("/superedge-ingress/nobody{SLICES}");
-    eventually(
-        "a unit without nodes is there, and empty",
-        async || match get(&client, &nobody).await {
-            (StatusCode::OK, list) if nodes(&list).is_empty() => Ok(()),
-            (code, list) => Err(format!("{code} {list}")),
-        },
-    )
-    .await;
-    for path in [
-        "/superedge-ingress",
-        "/superedge-ingress/",
-        "/superedge-ingress/x",
-        "/superedge-ingress/a%2fb/api/v1/endpoints",
-    ] {
-        assert_eq!(
-            get(&client, path).await.0,
-            StatusCode::BAD_REQUEST,
-            "{path}"
-        );
-    }
-    cloud.put(
-        Kind::Nodes,
-        &node(
-            "a-0",
-            &[("unit", "a"), ("beijing", "nodeunits.superedge.io")],
-        ),
-    );
-    sees(
-        &client,
-        &format!("/superedge-ingress/beijing{SLICES}"),
-        &["a-0", "a-1"],
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_own_node_moves_and_the_old_site_is_dropped_at_once() {
-    let cloud = two_units();
-    let (_running, client) = view_of(&cloud).await;
-    for (unit, wanted) in [
-        ("b", ["a-0", "b-0"]),
-        ("a", ["a-0", "a-1"]),
-        ("b", ["a-0", "b-0"]),
-    ] {
-        cloud.put(Kind::Nodes, &node("a-0", &[("unit", unit)]));
-        sees(&client, SLICES, &wanted).await;
-    }
-    cloud.put(Kind::Nodes, &node("a-0", &[]));
-    sees(&client, SLICES, &[]).await;
-    let (_, why) = get(&client, "/debug/view?service=web").await;
-    assert_eq!(
-        why["objects"][0]["endpoints"][0]["fate"],
-        "own-node-unlabelled"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_does_not_concern_the_node_does_not_reach_its_clients() {
-    let cloud = two_units();
-    let (_running, client) = view_of(&cloud).await;
-    let mut mirror = Mirror::new(client.clone(), SLICES, Style::Paged, "");
-    mirror.pump(&mut |_| {}).await;
-    for n in 0..100 {
-        let mut object = slice("web-x", "web", &["a-0", "a-1", "b-0"]);
-        object["endpoints"][2]["conditions"]["ready"] = (n % 2 == 0).into();
-        object["metadata"]["generation"] = n.into();
-        cloud.put(Kind::Slices, &object);
-        tokio::task::yield_now().await;
-    }
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-0", "b-0"]));
-    eventually("the one change that counts arrives", async || {
-        mirror.pump(&mut |_| {}).await;
-        let shown = nodes(&mirror.objects["default/web-x"]);
-        if shown == ["a-0"] {
-            Ok(())
-        } else {
-            Err(format!("{shown:?}"))
-        }
-    })
-    .await;
-    assert_eq!(mirror.events, 1);
 }

@@ -1,13 +1,9 @@
 //! Cut off: what is served, from memory, from disk, and behind a lite-apiserver.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::cloud::{Cloud, node, service, slice};
-use common::mirror::{Mirror, Style};
-use common::rule::expected_slices;
-use common::{Running, eventually};
+use crate::cloud::{Cloud, node, service, slice};
+use crate::mirror::{Mirror, Style};
+use crate::rule::expected_slices;
+use crate::{Running, eventually};
 use edgegrid_wrapper::Kind;
 use http::Request;
 use kube::client::Body;
@@ -162,7 +158,7 @@ async fn behind_a_lite_apiserver_it_is_the_same_online_cut_off_and_restarted() {
     shows_the_rule(&running, &cloud, "online").await;
     on_disk(disk.path()).await;
     cloud.cut(true);
-    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    tokio::time::sleep(std::time::Duration::from_mins(10)).await;
     shows_the_rule(&running, &cloud, "cut off for ten minutes").await;
     let asked = cloud.requests.lock().unwrap().len();
     assert!(

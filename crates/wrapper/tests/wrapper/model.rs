@@ -5,17 +5,14 @@
 //! `EDGEGRID_MODEL_OPERATIONS` and `EDGEGRID_MODEL_SEED` choose how much and which; a failure
 //! prints its seed.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::cloud::{Cloud, node, service, slice};
-use common::mirror::{Mirror, Style, name};
-use common::rule::expected_slices;
-use common::{Running, eventually};
+use crate::cloud::{Cloud, node, service, slice};
+use crate::mirror::{Mirror, Style, name};
+use crate::rule::expected_slices;
+use crate::{Running, eventually};
 use edgegrid_wrapper::Kind;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use tempfile::TempDir;
 
 const OWN: &str = "a-0";
@@ -264,7 +261,7 @@ fn difference(seen: &BTreeMap<String, Value>, wanted: &BTreeMap<String, Value>) 
     for name in names {
         let (seen, wanted) = (seen.get(name), wanted.get(name));
         if seen != wanted {
-            text += &format!("{name}: sees {seen:?}, not {wanted:?}\n");
+            writeln!(text, "{name}: sees {seen:?}, not {wanted:?}").unwrap();
         }
     }
     text

@@ -99,12 +99,12 @@ impl Mirror {
             "watch=true&allowWatchBookmarks=true&timeoutSeconds=300&{}",
             self.selector
         );
-        match &self.revision {
-            Some(revision) => query += &format!("&resourceVersion={revision}"),
-            None => {
-                query += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-                self.initial = Some(BTreeMap::new());
-            }
+        if let Some(revision) = &self.revision {
+            query.push_str("&resourceVersion=");
+            query.push_str(revision);
+        } else {
+            query.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+            self.initial = Some(BTreeMap::new());
         }
         let Some(stream) = self.ask(&query).await else {
             return false;
@@ -129,10 +129,8 @@ impl Mirror {
                 seen(item);
                 objects.insert(name(item), strip(item));
             }
-            token = page["metadata"]["continue"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned();
+            let next = page["metadata"]["continue"].as_str();
+            next.unwrap_or_default().clone_into(&mut token);
             if token.is_empty() {
                 self.revision = page["metadata"]["resourceVersion"]
                     .as_str()
@@ -179,17 +177,13 @@ impl Mirror {
                 kind => {
                     seen(object);
                     self.events += 1;
-                    match &mut self.initial {
-                        Some(initial) => drop(initial.insert(name(object), strip(object))),
-                        None => {
-                            let known = self.objects.insert(name(object), strip(object));
-                            // An event that says nothing new is a waste of everybody's time.
-                            assert_ne!(
-                                known.as_ref(),
-                                self.objects.get(&name(object)),
-                                "{kind} without a change"
-                            );
-                        }
+                    let (name, object) = (name(object), strip(object));
+                    if let Some(initial) = &mut self.initial {
+                        initial.insert(name, object);
+                    } else {
+                        let known = self.objects.insert(name, object.clone());
+                        // An event that says nothing new is a waste of everybody's time.
+                        assert_ne!(known, Some(object), "{kind} without a change");
                     }
                 }
             }

@@ -1,13 +1,9 @@
 //! kube-runtime's watcher through the wrapper, under churn, cuts and restarts: it misses nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use common::cloud::{Cloud, node, service, slice};
-use common::mirror::strip;
-use common::rule::expected_slices;
-use common::{Running, eventually};
+use crate::cloud::{Cloud, node, service, slice};
+use crate::mirror::strip;
+use crate::rule::expected_slices;
+use crate::{Running, eventually};
 use edgegrid_wrapper::Kind;
 use futures::StreamExt;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -37,7 +33,7 @@ fn shown(store: &Store<EndpointSlice>) -> BTreeMap<String, Value> {
     let state = store.state();
     let named = |slice: &Arc<EndpointSlice>| {
         let value = strip(&serde_json::to_value(&**slice).unwrap());
-        (common::mirror::name(&value), value)
+        (crate::mirror::name(&value), value)
     };
     state.iter().map(named).collect()
 }
