@@ -227,9 +227,15 @@ impl Cluster {
         }
     }
 
-    /// Kills the API server as a crash does and starts it anew; returns when it answers.
-    pub async fn restart_api_server(&self) -> Result<()> {
-        self.real()?.plane.restart_api_server().await
+    /// Ends the API server.
+    pub fn stop_api_server(&self) -> Result<()> {
+        self.real()?.plane.stop_api_server();
+        Ok(())
+    }
+
+    /// Starts the API server again; returns when it answers.
+    pub async fn start_api_server(&self) -> Result<()> {
+        self.real()?.plane.start_api_server().await
     }
 
     /// Runs kubectl of the cluster's own version as an administrator and gives what it printed.

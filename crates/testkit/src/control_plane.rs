@@ -108,11 +108,15 @@ impl ControlPlane {
         self.kubeconfig("admin", Some(ADMINS))
     }
 
-    /// Kills kube-apiserver and starts it anew on what etcd has kept; waits until it answers.
-    pub(crate) async fn restart_api_server(&self) -> Result<()> {
-        let (path, flags) = &self.api_server;
+    /// Kills kube-apiserver.
+    pub(crate) fn stop_api_server(&self) {
         self.programs()
             .retain(|program| program.name() != API_SERVER);
+    }
+
+    /// Starts kube-apiserver anew on what etcd has kept; waits until it answers.
+    pub(crate) async fn start_api_server(&self) -> Result<()> {
+        let (path, flags) = &self.api_server;
         let process = Process::start(API_SERVER, Command::new(path).args(flags), &self.folder)?;
         self.programs().insert(0, process);
         self.wait_until_ready().await

@@ -32,11 +32,11 @@ async fn restarts_of_wrapper_and_api_server_never_shrink_the_rules() {
             ready(&lab, NODE).await;
             sites.rules_are(FOLLOWED, NODE, &home).await;
         }
-        sites.cluster.restart_api_server().await.unwrap();
+        restart_api_server(&sites).await;
         moves_are_followed(&sites, &home).await;
 
         sites.stop_wrapper(NODE);
-        sites.cluster.restart_api_server().await.unwrap();
+        restart_api_server(&sites).await;
         sites.start_wrapper(NODE).await;
         moves_are_followed(&sites, &home).await;
     };
@@ -91,6 +91,11 @@ async fn cut_off_and_rebooted_while_cut_off_the_rules_are_those_of_before() {
     let grown = pods(&lab, &["bj", "gz-2"]);
     sites.rules_are(Patience::default(), NODE, &grown).await;
     sites.nobody_has_ended();
+}
+
+async fn restart_api_server(sites: &Sites) {
+    sites.cluster.stop_api_server().unwrap();
+    sites.cluster.start_api_server().await.unwrap();
 }
 
 /// A node moves in and out again; the rules follow, so nothing is stuck.

@@ -36,6 +36,7 @@ impl Reserve {
         let Some(folder) = &self.folder else {
             return Ok(());
         };
+        fs::create_dir_all(folder)?;
         let new = folder.join("revisions.new");
         let mut file = File::create(&new)?;
         writeln!(file, "{through}")?;
