@@ -26,6 +26,7 @@ pub(crate) struct Figures {
     pub(crate) anonymous: u64,
     pub(crate) resident: u64,
     pub(crate) sessions: usize,
+    pub(crate) updates_later: usize,
     pub(crate) anonymous_after: u64,
     pub(crate) updates: usize,
     pub(crate) own_updates: usize,
@@ -130,7 +131,7 @@ impl Bench<'_> {
         let before = wrapper.usage()?.cpu;
         let last = self.updates(updates).await?;
         seen(&watcher, last).await?;
-        figures.cpu_of_updates = wrapper.usage()?.cpu - before;
+        figures.cpu_of_updates = wrapper.usage()?.cpu.saturating_sub(before);
         (figures.updates, figures.own_updates) = (updates, updates / 10);
         figures.events_sent = watcher.take().events;
 
@@ -143,7 +144,7 @@ impl Bench<'_> {
             drop(Watcher::attach(&wrapper.client).await?);
             self.updates(updates / 100).await?;
         }
-        figures.sessions = sessions;
+        (figures.sessions, figures.updates_later) = (sessions, sessions * (updates / 100));
         figures.anonymous_after = wrapper.usage()?.anonymous;
         Ok(())
     }
@@ -169,7 +170,8 @@ impl Bench<'_> {
         let through = Watcher::attach(&wrapper.client).await?;
         let (mut p99, mut all) = (Vec::new(), Vec::new());
         for _ in 0..5 {
-            (direct.take(), through.take());
+            direct.take();
+            through.take();
             let mut tick = interval(Duration::from_secs(1) / rate);
             for n in 0..rate as usize * 5 {
                 tick.tick().await;
@@ -226,7 +228,7 @@ impl Bench<'_> {
             cluster::relabel(&self.client, node, units[n % 2]).await?;
         }
         sleep(Duration::from_millis(500)).await;
-        Ok((wrapper.usage()?.cpu - before) / TIMES)
+        Ok(wrapper.usage()?.cpu.saturating_sub(before) / TIMES)
     }
 
     async fn heartbeats(&self, wrapper: &Wrapper, node: usize, count: usize) -> Result<u64> {

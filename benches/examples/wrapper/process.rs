@@ -46,7 +46,7 @@ impl Wrapper {
                 "wrapper",
                 "--hostname",
                 &super::cluster::node_name(0),
-                "--log=warn",
+                "--log-level=warn",
             ])
             .args(["--bind-address", ADDRESS, "--state-folder"])
             .arg(state)

@@ -30,6 +30,38 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     insecure: bool,
 
+    #[command(flatten)]
+    beyond_loopback: BeyondLoopback,
+
+    /// Folder for what is needed to start while cut off; an empty one keeps nothing.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        default_value = "/var/lib/edgegrid/wrapper"
+    )]
+    state_folder: PathBuf,
+
+    /// Ask for lists as streams; leave off behind a lite-apiserver, which keeps only lists.
+    #[arg(long)]
+    stream_lists: bool,
+
+    /// Show more under /debug.
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    debug: bool,
+
+    /// What to log: a level, or levels by part.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: String,
+
+    #[command(flatten)]
+    without_effect: WithoutEffect,
+}
+
+// No doc comments on these two: clap would show them instead of the command's own.
+
+// How to serve elsewhere than on loopback, and to whom.
+#[derive(clap::Args)]
+struct BeyondLoopback {
     /// Authority whose client certificates are believed, for TLS.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
@@ -54,32 +86,9 @@ pub(crate) struct Args {
     /// Whose members may read over TLS; may be repeated.
     #[arg(long, value_name = "GROUP")]
     allow_group: Vec<String>,
-
-    /// Folder for what is needed to start while cut off; an empty one keeps nothing.
-    #[arg(
-        long,
-        value_name = "FOLDER",
-        default_value = "/var/lib/edgegrid/wrapper"
-    )]
-    state_folder: PathBuf,
-
-    /// Ask for lists as streams; leave off behind a lite-apiserver, which keeps only lists.
-    #[arg(long)]
-    stream_lists: bool,
-
-    /// Show more under /debug.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    debug: bool,
-
-    /// What to log: a level, or levels by part.
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    log: String,
-
-    #[command(flatten)]
-    without_effect: WithoutEffect,
 }
 
-/// Flags of SuperEdge's wrapper that mean nothing here, so that its manifests start.
+// Flags of SuperEdge's wrapper that mean nothing here, so that its manifests start.
 #[derive(clap::Args)]
 struct WithoutEffect {
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
@@ -114,7 +123,7 @@ impl WithoutEffect {
     }
 }
 
-impl Args {
+impl BeyondLoopback {
     /// All three files or no TLS: who cannot be known is not let in.
     fn tls(&self) -> Option<Tls> {
         Some(Tls {
@@ -137,7 +146,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    logging::start(logging::Format::Text, args.log.parse()?);
+    logging::start(logging::Format::Text, args.log_level.parse()?);
     for flag in args.without_effect.given() {
         warn!(flag, "has no effect here");
     }
@@ -151,7 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 async fn serve(args: &Args) -> Result<()> {
     let link = Link::new(&kube_config(args).await?).context("set up the way to the API server")?;
-    let tls = args.tls();
+    let tls = args.beyond_loopback.tls();
     let mut sockets = Vec::new();
     for text in &args.bind_address {
         sockets.extend(bind(args, tls.as_ref(), text).await?);
@@ -161,8 +170,8 @@ async fn serve(args: &Args) -> Result<()> {
         state,
         stream_lists: args.stream_lists,
         debug: args.debug,
-        access: args.access(),
-        tokens: args.bearer_tokens,
+        access: args.beyond_loopback.access(),
+        tokens: args.beyond_loopback.bearer_tokens,
         ..Config::new(&args.hostname)
     };
     let wrapper = Wrapper::new(&config, link, Arc::new(jiff::Timestamp::now));

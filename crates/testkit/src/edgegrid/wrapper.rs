@@ -64,6 +64,7 @@ impl Settings {
     }
 
     /// The same with further arguments.
+    #[must_use]
     pub fn with<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         self.arguments
             .extend(arguments.into_iter().map(str::to_owned));
