@@ -17,7 +17,7 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Put the result into `docs/figures.md` as well.
+    /// Put the result into `docs/figures.md` as well, the wrapper's into `docs/performance.md`.
     #[arg(long)]
     write: bool,
 }

@@ -49,3 +49,10 @@ pub use serve::listen::{BindError, Socket};
 pub use serve::tls::{Tls, TlsError};
 pub use upstream::Link;
 pub use wrapper::{Config, Wrapper};
+
+/// How many inputs a test that feeds nonsense makes up; `EDGEGRID_FUZZ_CASES` makes it a long run.
+#[cfg(test)]
+fn fuzz_cases() -> u32 {
+    let given = std::env::var("EDGEGRID_FUZZ_CASES").ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(1000)
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use edgegrid_testkit::edgegrid::binary;
+use edgegrid_testkit::edgegrid::{WRAPPER_ACCOUNT, binary};
 use edgegrid_testkit::lab::{Lab, ProxyMode};
 use edgegrid_testkit::{Cluster, eventually, node};
 use edgegrid_upstream::{Program, locate};
@@ -45,7 +45,8 @@ pub(crate) async fn stays_at_home(cluster: &Cluster, lab: &Lab) -> Result<()> {
     let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/wrapper/rbac.yaml");
     let rights = rights.to_str().context("the project's path is not text")?;
     cluster.kubectl(["apply", "-f", rights]).await?;
-    let account = cluster.kubeconfig_as_service_account("edge-system", "edgegrid-wrapper");
+    let (namespace, name) = WRAPPER_ACCOUNT;
+    let account = cluster.kubeconfig_as_service_account(namespace, name);
     let (account, through) = (account.await?, lab.wrapper_kubeconfig()?);
     let address = [
         "get",

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use edgegrid_testkit::edgegrid::{WRAPPER_ACCOUNT, binary};
 use edgegrid_testkit::lab::{ECHO_PORT, Lab, ProxyMode};
 use edgegrid_testkit::process::Process;
-use edgegrid_testkit::{
-    Cluster, Patience, edgegrid, eventually, eventually_within, node, service, workload,
-};
+use edgegrid_testkit::{Cluster, Patience, eventually, eventually_within, node, service, workload};
 use edgegrid_upstream::{Program, locate};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -100,9 +99,10 @@ pub(crate) async fn annotate(cluster: &Cluster, annotations: &Value) {
 
 /// Starts the wrapper in a node, with the rights it is shipped with.
 pub(crate) async fn wrapper(lab: &Lab, cluster: &Cluster, node: &str) -> Process {
-    let account = cluster.kubeconfig_as_service_account("edge-system", "edgegrid-wrapper");
-    let kubeconfig = account.await.unwrap();
-    let program = edgegrid::binary().unwrap();
+    let (namespace, account) = WRAPPER_ACCOUNT;
+    let kubeconfig = cluster.kubeconfig_as_service_account(namespace, account);
+    let kubeconfig = kubeconfig.await.unwrap();
+    let program = binary().unwrap();
     lab.wrapper(node, &program, &kubeconfig).await.unwrap()
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use edgegrid_api::names;
 
 use super::{binary, get, project};
 use crate::cluster::Cluster;
@@ -12,7 +13,7 @@ use crate::process::Process;
 use crate::run::{PortLease, Run};
 
 /// Namespace and name of the account that `deploy/wrapper` grants its rights to.
-pub const WRAPPER_ACCOUNT: (&str, &str) = ("edge-system", "edgegrid-wrapper");
+pub const WRAPPER_ACCOUNT: (&str, &str) = (names::SYSTEM_NAMESPACE, "edgegrid-wrapper");
 
 /// A running `edgegrid wrapper`, with exactly the rights that `deploy/wrapper` gives it.
 pub struct Wrapper {

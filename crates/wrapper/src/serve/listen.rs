@@ -63,11 +63,6 @@ impl Socket {
             tls: acceptor.map_err(|error| BindError::Tls(address, error))?,
         })
     }
-
-    /// Where it listens.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
 }
 
 /// Accepts connections until told to stop, then lets the open ones end.

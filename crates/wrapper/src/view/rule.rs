@@ -94,6 +94,7 @@ fn complaint(key: &String) -> Option<(&String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn keys(keys: &[&str], any: bool) -> Topology {
@@ -140,6 +141,19 @@ mod tests {
                 matches!(parsed, Topology::Malformed(_)),
                 "{text}: {parsed:?}"
             );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(crate::fuzz_cases()))]
+
+        #[test]
+        fn no_text_but_an_empty_list_opens_a_service(
+            text in prop_oneof![any::<String>(), "[\\[\\]\",*a-b/ .{}0n]{0,12}"]
+        ) {
+            let list = serde_json::from_str::<Value>(&text).ok();
+            let is_empty = list.is_some_and(|list| list.as_array().is_some_and(Vec::is_empty));
+            prop_assert_eq!(Topology::parse(&text) == Topology::Open, is_empty);
         }
     }
 

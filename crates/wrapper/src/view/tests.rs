@@ -85,7 +85,7 @@ fn stays(rule: &Rule, all: &[Endpoint], home: &Home) -> Vec<bool> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig::with_cases(10 * crate::fuzz_cases()))]
 
     #[test]
     fn the_view_is_the_rule(rule in rule(), all in vec(endpoint(), 0..8), home in home()) {

@@ -1,6 +1,7 @@
 //! An API server of its own: the kinds the wrapper reads, over a link that can be cut, behind a
 //! stand-in for lite-apiserver if wanted.
 
+use crate::mirror::name;
 use bytes::Bytes;
 use edgegrid_listwatch::{Read, Reader, Store, storable};
 use edgegrid_store::Expect;
@@ -42,8 +43,9 @@ impl Default for Cloud {
 }
 
 impl Cloud {
-    /// The same, seen through a lite-apiserver: cut off, it answers lists it has seen and ends
-    /// watches at once.
+    /// The same, seen through a lite-apiserver: it keeps lists by the first word of the User-Agent
+    /// and the kind, whatever the selector, and works what watches bring into them without a look
+    /// at what is there. Cut off, it answers those lists and ends watches at once.
     pub(crate) fn behind_lite_apiserver(mut self) -> Self {
         self.lite = Some(Arc::default());
         self
@@ -136,7 +138,18 @@ impl Cloud {
             }
             return Ok(plain(parts.status, bytes));
         }
-        Ok(Response::from_parts(parts, self.until_cut(body)))
+        let body = self.until_cut(body);
+        let Some(lite) = self.lite.clone() else {
+            return Ok(Response::from_parts(parts, body));
+        };
+        let body = body.map_frame(move |frame| {
+            if let (Some(data), Some(list)) = (frame.data_ref(), lite.lock().unwrap().get_mut(&key))
+            {
+                *list = folded(list, data);
+            }
+            frame
+        });
+        Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
 
     fn while_cut(&self, is_watch: bool, key: &str) -> Result<Response<Body>, BoxError> {
@@ -167,6 +180,31 @@ impl Cloud {
         });
         StreamBody::new(frames.chain(last.filter_map(|last| async move { last }))).boxed_unsync()
     }
+}
+
+/// A kept list with the events of a watch in it: what is added is appended, there or not, and the
+/// revision stays that of the list.
+fn folded(list: &[u8], events: &[u8]) -> Bytes {
+    let mut list: Value = serde_json::from_slice(list).unwrap();
+    let items = list["items"].as_array_mut().unwrap();
+    for line in events.split(|byte| *byte == b'\n') {
+        // A frame may end within an event; lite-apiserver loses some too.
+        let Ok(event) = serde_json::from_slice::<Value>(line) else {
+            continue;
+        };
+        let object = &event["object"];
+        let same = |item: &Value| name(item) == name(object);
+        match event["type"].as_str().unwrap() {
+            "ADDED" => items.push(object.clone()),
+            "MODIFIED" => {
+                let known = items.iter_mut().filter(|item| same(item));
+                known.for_each(|item| *item = object.clone());
+            }
+            "DELETED" => items.retain(|item| !same(item)),
+            _ => {}
+        }
+    }
+    Bytes::from(list.to_string())
 }
 
 fn plain(code: StatusCode, bytes: Bytes) -> Response<Body> {

@@ -157,6 +157,11 @@ async fn behind_a_lite_apiserver_it_is_the_same_online_cut_off_and_restarted() {
     let running = Running::start("a-0", cloud.client(), Some(disk.path()));
     shows_the_rule(&running, &cloud, "online").await;
     on_disk(disk.path()).await;
+    // These come by watches only, and are in its lists all the same, some of them twice.
+    cloud.put(Kind::Slices, &slice("web-y", "web", &["a-1", "b-0"]));
+    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-1", "b-0"]));
+    cloud.delete(Kind::Slices, Some("default"), "plain-x");
+    shows_the_rule(&running, &cloud, "online, changed").await;
     cloud.cut(true);
     tokio::time::sleep(std::time::Duration::from_mins(10)).await;
     shows_the_rule(&running, &cloud, "cut off for ten minutes").await;

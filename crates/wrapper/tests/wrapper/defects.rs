@@ -1,11 +1,14 @@
 //! What SuperEdge's wrapper gets wrong, each as the rule that holds here. The numbers are those of
-//! the list of its weaknesses.
+//! the list of its weaknesses. Not here: C5 (what is sent last is newest) is shown by the model
+//! test, C19 by C18's, C20 in `ingress`, C22 by C17's; C6, C13, C14 and C16 are of parts that do
+//! not exist here, C21 of lines that are not logged.
 
 use crate::asking::{SLICES, STRICT, ask, get, nodes, ready, sees, two_units, view_of};
 use crate::cloud::{node, service, slice};
 use crate::mirror::{Mirror, Style};
 use crate::{Running, eventually};
-use edgegrid_wrapper::Kind;
+use edgegrid_store::Limits;
+use edgegrid_wrapper::{Config, Kind};
 use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -29,7 +32,15 @@ async fn c1_a_watch_goes_on_exactly_where_the_list_ended() {
 #[tokio::test(start_paused = true)]
 async fn c2_c3_a_hundred_watches_and_one_that_never_reads_leave_nothing_behind() {
     let cloud = two_units();
-    let (_running, client) = view_of(&cloud).await;
+    let config = Config {
+        history: Limits {
+            events: 256,
+            ..Limits::default()
+        },
+        ..Config::new("a-0")
+    };
+    let running = Running::with(&config, cloud.client());
+    let client = ready(&running).await;
     let watch = || {
         Request::get(format!("{SLICES}?watch=true"))
             .body(Body::empty())
@@ -48,7 +59,7 @@ async fn c2_c3_a_hundred_watches_and_one_that_never_reads_leave_nothing_behind()
         })
     };
     assert_eq!(gauge().await.as_deref(), Some("100"));
-    for n in 0..8_300 {
+    for n in 0..600 {
         let nodes = if n % 2 == 0 {
             ["a-0", "b-0"]
         } else {

@@ -35,13 +35,15 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(node: &str, client: kube::Client, state: Option<&Path>) -> Self {
-        let config = Config {
-            state: state.map(Path::to_owned),
-            ..Config::new(node)
-        };
+        let state = state.map(Path::to_owned);
+        let defaults = Config::new(node);
+        Self::with(&Config { state, ..defaults }, client)
+    }
+
+    pub(crate) fn with(config: &Config, client: kube::Client) -> Self {
         let start = *START.get_or_init(tokio::time::Instant::now);
         let clock = move || Timestamp::constant(1_767_225_600, 0) + start.elapsed();
-        let wrapper = Wrapper::new(&config, Link::of(client), Arc::new(clock));
+        let wrapper = Wrapper::new(config, Link::of(client), Arc::new(clock));
         let (trigger, stop) = shutdown::channel();
         #[expect(clippy::disallowed_methods, reason = "joined by stop()")]
         let task = tokio::spawn(wrapper.clone().run(Vec::new(), stop));

@@ -9,7 +9,7 @@ use crate::cloud::{Cloud, node, service, slice};
 use crate::mirror::{Mirror, Style, name};
 use crate::rule::expected_slices;
 use crate::{Running, eventually};
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::{Config, Kind};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -216,7 +216,12 @@ impl World {
                 let _ = std::fs::remove_file(self.disk.path().join("view.snapshot"));
             }
         }
-        let running = Running::start(OWN, self.cloud.client(), Some(self.disk.path()));
+        let config = Config {
+            state: Some(self.disk.path().to_owned()),
+            stream_lists: self.random.below(2) == 0,
+            ..Config::new(OWN)
+        };
+        let running = Running::with(&config, self.cloud.client());
         for mirror in self.slices.iter_mut().chain(&mut self.services) {
             mirror.disconnect(Some(running.client()));
         }
@@ -312,7 +317,7 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn whatever_happens_every_client_ends_with_what_the_rule_says() {
-    let operations = setting("EDGEGRID_MODEL_OPERATIONS", 10_000);
+    let operations = setting("EDGEGRID_MODEL_OPERATIONS", 6_000);
     let seed = setting("EDGEGRID_MODEL_SEED", u64::from(std::process::id()));
     println!("seed {seed}, {operations} operations: EDGEGRID_MODEL_SEED={seed}");
     let mut world = World::new(seed);

@@ -68,7 +68,7 @@ fn what_is_written_is_read_back() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(crate::fuzz_cases()))]
 
     #[test]
     fn any_other_bytes_are_refused(at in 0usize..1000, change in 1u8.., cut in 0usize..1000) {
