@@ -18,6 +18,8 @@ pub struct Usage {
     pub resident: u64,
     /// Resident memory at its highest, in bytes.
     pub peak: u64,
+    /// Resident memory that is no file's, in bytes: what the program itself asked for.
+    pub anonymous: u64,
 }
 
 /// What these processes have used until now.
@@ -35,6 +37,7 @@ pub fn usage(pids: &[u32]) -> Result<Usage> {
             |field: &str| memory(&status, field).with_context(|| format!("parse {field} of {pid}"));
         sum.resident += memory("VmRSS:")?;
         sum.peak += memory("VmHWM:")?;
+        sum.anonymous += memory("RssAnon:")?;
     }
     Ok(sum)
 }

@@ -17,7 +17,7 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Put the result into `docs/figures.md` as well.
+    /// Put the result into `docs/figures.md` as well, the wrapper's into `docs/performance.md`.
     #[arg(long)]
     write: bool,
 }
@@ -30,6 +30,8 @@ enum Subject {
     Controller,
     /// Our StatefulSet controller beside that of kube-controller-manager.
     Statefulset,
+    /// `edgegrid wrapper` on kube-apiserver, beside a direct watch.
+    Wrapper,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Subject::Apiserver => measuring("apiserver").built(Build::Release)?,
         Subject::Controller => measuring_edgegrid("controller", Build::Release)?,
         Subject::Statefulset => measuring_edgegrid("statefulset", Build::Release)?,
+        Subject::Wrapper => measuring_edgegrid("wrapper", Build::Release)?,
     };
     if args.quick {
         bench.arg("--quick");

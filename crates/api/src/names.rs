@@ -43,6 +43,8 @@ pub mod label {
     pub const SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
     /// Kubernetes' own: the `Endpoints` belong to a headless Service.
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
+    /// Kubernetes' own: the Service that an EndpointSlice belongs to.
+    pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
     /// On every workload of a grid: its unit. In selector and pod labels too when we made the workload,
     /// so that an autoscaler or a disruption budget of one unit selects that unit's pods alone.
     pub const UNIT: &str = "edgegrid.io/unit";
@@ -66,6 +68,10 @@ pub mod annotation {
     pub const LOCAL_ENDPOINT: &str = "superedge.io/local-endpoint";
     /// On `default/kubernetes` endpoints: port that stands in for the API server's on this node.
     pub const LOCAL_PORT: &str = "superedge.io/local-port";
+    /// On a Service: `open` shows all units' endpoints of a headless one.
+    pub const HEADLESS: &str = "edgegrid.io/headless";
+    /// On a Service with topology keys: `keep` shows endpoints that are on no node.
+    pub const EXTERNAL_ENDPOINTS: &str = "edgegrid.io/external-endpoints";
     /// On SuperEdge's site definitions: stored objects have been migrated (value [`super::YES`]).
     pub const MIGRATION_DONE: &str = "site.superedge.io/migration-done";
     /// On our definitions: the [`crate::SCHEMA_VERSION`] they were written with.

@@ -9,6 +9,7 @@ mod manifests;
 mod output;
 mod service;
 mod statefulset;
+mod wrapper;
 
 /// Runs an application in every edge site of a Kubernetes cluster and keeps each site's
 /// traffic at home.
@@ -25,6 +26,7 @@ enum Command {
     Crds(crds::Args),
     Manifests(manifests::Args),
     Statefulset(statefulset::Args),
+    Wrapper(Box<wrapper::Args>),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -33,5 +35,6 @@ fn main() -> anyhow::Result<()> {
         Command::Crds(args) => crds::run(&args),
         Command::Manifests(args) => manifests::run(&args),
         Command::Statefulset(args) => statefulset::run(args),
+        Command::Wrapper(args) => wrapper::run(&args),
     }
 }

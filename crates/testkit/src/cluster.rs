@@ -223,7 +223,7 @@ impl Cluster {
     /// Names and process ids of the programs behind the API, to measure what they use.
     pub fn programs(&self) -> Vec<(String, u32)> {
         match &self.backend {
-            Backend::Upstream(real) => real.plane.programs(),
+            Backend::Upstream(real) => real.plane.names(),
             Backend::Embedded { .. } => Vec::new(),
         }
     }
@@ -240,6 +240,17 @@ impl Cluster {
                 .restart_controller_manager(&real.version, &without),
             Backend::Embedded { .. } => bail!("an embedded cluster has no kube-controller-manager"),
         }
+    }
+
+    /// Ends the API server.
+    pub fn stop_api_server(&self) -> Result<()> {
+        self.real()?.plane.stop_api_server();
+        Ok(())
+    }
+
+    /// Starts the API server again; returns when it answers.
+    pub async fn start_api_server(&self) -> Result<()> {
+        self.real()?.plane.start_api_server().await
     }
 
     /// Runs kubectl of the cluster's own version as an administrator and gives what it printed.

@@ -11,6 +11,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -25,6 +26,7 @@ use crate::pki::{KeyFiles, Pki};
 use crate::process::Process;
 use crate::run::{PortLease, Run, RunFolder};
 
+const API_SERVER: &str = "kube-apiserver";
 /// Never dialled: kube-apiserver wants an address to advertise that is not loopback.
 const ADVERTISED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 /// Addresses of Services; the first is that of `kubernetes` itself.
@@ -46,8 +48,9 @@ pub(crate) struct Wanted {
 
 /// A running control plane.
 pub(crate) struct ControlPlane {
-    // In the order in which they are ended.
-    programs: Vec<Process>,
+    // In the order in which they are ended; behind a lock, as one can be replaced by its successor.
+    programs: Mutex<Vec<Process>>,
+    api_server: (PathBuf, Vec<String>),
     pki: Pki,
     server: String,
     folder: RunFolder,
@@ -64,7 +67,8 @@ impl ControlPlane {
             [&ports[0], &ports[1], &ports[2]].map(PortLease::port);
         let pki = Pki::create(&folder)?;
         let mut plane = ControlPlane {
-            programs: Vec::new(),
+            programs: Mutex::default(),
+            api_server: Default::default(),
             pki,
             server: format!("https://{}:{api}", wanted.listen),
             folder,
@@ -76,11 +80,9 @@ impl ControlPlane {
             &etcd_flags(&plane.folder, etcd_clients, etcd_peers),
         )?;
         let flags = plane.api_server_flags(wanted, api, etcd_clients)?;
-        plane.run(
-            "kube-apiserver",
-            &format!("kube-apiserver@{}", wanted.version),
-            &flags,
-        )?;
+        let program = format!("{API_SERVER}@{}", wanted.version);
+        plane.run(API_SERVER, &program, &flags)?;
+        plane.api_server = (locate(&Program::parse(&program)?)?, flags);
         plane.wait_until_ready().await?;
         if wanted.controllers {
             plane.start_controller_manager(&wanted.version, &wanted.without_controllers)?;
@@ -109,21 +111,39 @@ impl ControlPlane {
         self.kubeconfig("admin", Some(ADMINS))
     }
 
+    /// Kills kube-apiserver.
+    pub(crate) fn stop_api_server(&self) {
+        self.programs()
+            .retain(|program| program.name() != API_SERVER);
+    }
+
+    /// Starts kube-apiserver anew on what etcd has kept; waits until it answers.
+    pub(crate) async fn start_api_server(&self) -> Result<()> {
+        let (path, flags) = &self.api_server;
+        let process = Process::start(API_SERVER, Command::new(path).args(flags), &self.folder)?;
+        self.programs().insert(0, process);
+        self.wait_until_ready().await
+    }
+
     /// Folder with the logs of the programs.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Names and process ids of the programs.
-    pub(crate) fn programs(&self) -> Vec<(String, u32)> {
+    pub(crate) fn names(&self) -> Vec<(String, u32)> {
         let named = |program: &Process| (program.name().to_owned(), program.pid());
-        self.programs.iter().map(named).collect()
+        self.programs().iter().map(named).collect()
+    }
+
+    fn programs(&self) -> MutexGuard<'_, Vec<Process>> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&mut self, name: &str, program: &str, flags: &[String]) -> Result<()> {
         let path = locate(&Program::parse(program)?)?;
         let process = Process::start(name, Command::new(path).args(flags), &self.folder)?;
-        self.programs.insert(0, process);
+        self.programs().insert(0, process);
         Ok(())
     }
 
@@ -260,7 +280,8 @@ impl ControlPlane {
         };
         let ended = async || {
             loop {
-                if let Some(error) = self.programs.iter().find_map(|p| p.expect_alive().err()) {
+                let ended = self.programs().iter().find_map(|p| p.expect_alive().err());
+                if let Some(error) = ended {
                     return error;
                 }
                 tokio::time::sleep(patience.pause).await;
@@ -296,7 +317,7 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        for program in &self.programs {
+        for program in self.programs().iter() {
             program.kill();
         }
     }

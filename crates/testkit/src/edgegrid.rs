@@ -1,5 +1,7 @@
 //! The program itself, as its users start it.
 
+mod wrapper;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +12,8 @@ use crate::cluster::Cluster;
 use crate::eventually::eventually;
 use crate::process::Process;
 use crate::run::{PortLease, Run};
+
+pub use wrapper::{Settings, WRAPPER_ACCOUNT, Wrapper};
 
 /// A running `edgegrid controller` or `edgegrid statefulset`, with exactly the rights that `deploy/rbac`
 /// gives it.
@@ -96,16 +100,20 @@ impl Controller {
 
     /// What its health and metrics endpoint answers.
     pub async fn get(&self, path: &str) -> Result<String> {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        ensure!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-        Ok(answer)
+        get(&self.address, path).await
     }
+}
+
+/// What a program of ours answers over plain HTTP, if that is a success.
+async fn get(address: &str, path: &str) -> Result<String> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    Ok(answer)
 }
 
 /// The `edgegrid` that was built with the running test or example.

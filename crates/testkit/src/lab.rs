@@ -37,6 +37,7 @@ mod network;
 pub mod rules;
 mod runtime;
 mod subnet;
+mod wrapper;
 
 pub use coredns::CoreDns;
 pub use dns::RecordType;

@@ -194,7 +194,7 @@ pub(super) const STEPS: &[Step] = &[
         ],
         run: Run::Tests {
             profile: "lab",
-            filter: "package(edgegrid-e2e)",
+            filter: "package(edgegrid-e2e) & not test(/older|informer/)",
         },
         environment: &[],
     },
@@ -225,6 +225,22 @@ pub(super) const STEPS: &[Step] = &[
             filter: "package(edgegrid-e2e) & (binary(crds) | binary(validation))",
         },
         environment: &[("EDGEGRID_KUBERNETES", "1.33")],
+    },
+    Step {
+        // Older kube-proxies and client-go's informers; Go builds the latter in minutes.
+        name: "e2e-clients",
+        when: When::AllVersions,
+        needs: &[
+            Need::Tool(&NEXTEST),
+            Need::Programs(default_programs),
+            Need::Go,
+            Need::Lab,
+        ],
+        run: Run::Tests {
+            profile: "lab",
+            filter: "package(edgegrid-e2e) & test(/older|informer/)",
+        },
+        environment: &[],
     },
     Step {
         name: "fuzz",

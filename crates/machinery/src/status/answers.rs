@@ -19,6 +19,11 @@ impl Status {
         .with_details(Details::default())
     }
 
+    /// 401: nobody knows who asks.
+    pub fn unauthorized() -> Self {
+        Self::failure(Reason::Unauthorized, "Unauthorized".to_owned())
+    }
+
     /// 409: the name is taken.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} {} already exists", quoted(name));

@@ -1,9 +1,12 @@
 //! The walk-through on real Kubernetes, as far as edgegrid goes today: six simulated nodes in
-//! two sites, `edgegrid controller`, the manifests SuperEdge's users have. `cargo xtask demo` runs it.
+//! two sites, `edgegrid controller`, the manifests SuperEdge's users have, and as root
+//! `edgegrid wrapper` with real packets. `cargo xtask demo` runs it.
 //!
 //! Each step shows a table and checks it; at the end the cluster stays for you to play with.
 
 #![expect(clippy::print_stdout, reason = "showing is the purpose")]
+
+mod traffic;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -12,7 +15,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use edgegrid_testkit::edgegrid::Controller;
-use edgegrid_testkit::{Cluster, Patience, eventually_within, node};
+use edgegrid_testkit::lab::Lab;
+use edgegrid_testkit::{Cluster, Patience, eventually_within};
 
 /// Shows edgegrid on a Kubernetes of its own: etcd, kube-apiserver, kube-controller-manager and
 /// kube-scheduler on loopback, with six simulated nodes.
@@ -23,7 +27,7 @@ struct Args {
     once: bool,
 }
 
-const STEPS: usize = 6;
+const STEPS: usize = 7;
 const NODES: [&str; 6] = ["bj-1", "bj-2", "bj-3", "gz-1", "gz-2", "gz-3"];
 
 #[tokio::main(flavor = "current_thread")]
@@ -41,11 +45,15 @@ async fn main() -> Result<()> {
 
 async fn walk_through(args: &Args) -> Result<()> {
     title(1, "start Kubernetes 1.37 with six simulated nodes");
-    let cluster = Cluster::upstream()
-        .version("1.37")
-        .with_controllers()
-        .await?;
-    cluster.add_nodes(NODES.map(node)).await?;
+    let lab = traffic::lab().await;
+    let cluster = Cluster::upstream().version("1.37").with_controllers();
+    let cluster = match &lab {
+        Ok(lab) => cluster.listen_on(lab.gateway()).pods(lab.clone()).await?,
+        Err(_) => cluster.await?,
+    };
+    for name in NODES {
+        traffic::add_node(&cluster, lab.as_deref().ok(), name, &[]).await?;
+    }
     show(&cluster, &["get", "nodes"], |table| {
         ensure!(count(table, " Ready ") == 6, "not all six nodes are Ready");
         Ok(())
@@ -69,7 +77,12 @@ async fn walk_through(args: &Args) -> Result<()> {
     sites(&cluster).await?;
     grids(&cluster).await?;
     a_mistake(&cluster).await?;
-    a_new_site(&cluster).await?;
+    a_new_site(&cluster, lab.as_deref().ok()).await?;
+    title(7, "traffic stays at home: curl of the Service in two sites");
+    match &lab {
+        Ok(lab) => traffic::stays_at_home(&cluster, lab).await?,
+        Err(why) => println!("left out: {why:#}"),
+    }
     stay(&cluster, args.once).await
 }
 
@@ -152,14 +165,12 @@ async fn a_mistake(cluster: &Cluster) -> Result<()> {
     }
 }
 
-async fn a_new_site(cluster: &Cluster) -> Result<()> {
+async fn a_new_site(cluster: &Cluster, lab: Option<&Lab>) -> Result<()> {
     title(
         6,
         "a node with a new label is a new site, without another command",
     );
-    cluster
-        .add_nodes([node("sh-1").label("location", "shanghai")])
-        .await?;
+    traffic::add_node(cluster, lab, "sh-1", &[("location", "shanghai")]).await?;
     show(cluster, &["get", "pods", "-o", "wide"], |table| {
         ensure!(
             count(table, "-shanghai-") == 5,

@@ -1,0 +1,228 @@
+//! `edgegrid wrapper`: the API as this node's kube-proxy and CoreDNS are to see it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use edgegrid_runtime::shutdown;
+use edgegrid_wrapper::{Access, Config, Link, Socket, Tls, Wrapper};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tracing::{info, warn};
+
+use crate::service::{self, Log};
+
+/// Serve the API to this node's kube-proxy and CoreDNS, with each service's endpoints cut to
+/// what the node may reach.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Name of the Node this runs on.
+    #[arg(long, value_name = "NODE")]
+    hostname: String,
+
+    /// How to reach the API server, or the lite-apiserver before it.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Where to listen; may be repeated. Anywhere but on loopback only with TLS.
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:51006")]
+    bind_address: Vec<String>,
+
+    /// Plain HTTP on loopback addresses.
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    insecure: bool,
+
+    #[command(flatten)]
+    beyond_loopback: BeyondLoopback,
+
+    /// Folder for what is needed to start while cut off; an empty one keeps nothing.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        default_value = "/var/lib/edgegrid/wrapper"
+    )]
+    state_folder: PathBuf,
+
+    /// Ask for lists as streams; leave off behind a lite-apiserver, which keeps only lists.
+    #[arg(long)]
+    stream_lists: bool,
+
+    /// Show more under /debug.
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    debug: bool,
+
+    #[command(flatten)]
+    log: Log,
+
+    #[command(flatten)]
+    without_effect: WithoutEffect,
+}
+
+// No doc comments on these two: clap would show them instead of the command's own.
+
+// How to serve elsewhere than on loopback, and to whom.
+#[derive(clap::Args)]
+struct BeyondLoopback {
+    /// Authority whose client certificates are believed, for TLS.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+
+    /// Certificate to serve with, for TLS.
+    #[arg(long, value_name = "FILE")]
+    cert_file: Option<PathBuf>,
+
+    /// Key of the certificate.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// Believe the cluster's service account tokens too, over TLS.
+    #[arg(long)]
+    bearer_tokens: bool,
+
+    /// Who may read over TLS, instead of kube-proxy and CoreDNS under their usual names; may be
+    /// repeated.
+    #[arg(long, value_name = "USER")]
+    allow_user: Vec<String>,
+
+    /// Whose members may read over TLS; may be repeated.
+    #[arg(long, value_name = "GROUP")]
+    allow_group: Vec<String>,
+}
+
+// Flags of SuperEdge's wrapper that mean nothing here, so that its manifests start.
+#[derive(clap::Args)]
+struct WithoutEffect {
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
+    wrapper_in_cluster: Option<String>,
+    #[arg(long, hide = true)]
+    notify_channel_size: Option<String>,
+    #[arg(long, hide = true)]
+    kube_qps: Option<String>,
+    #[arg(long, hide = true)]
+    kube_burst: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
+    support_endpointslice: Option<String>,
+    #[arg(long, hide = true)]
+    service_autonomy_enhancement: Option<String>,
+}
+
+impl WithoutEffect {
+    fn given(&self) -> impl Iterator<Item = &'static str> {
+        [
+            ("--wrapper-in-cluster", &self.wrapper_in_cluster),
+            ("--notify-channel-size", &self.notify_channel_size),
+            ("--kube-qps", &self.kube_qps),
+            ("--kube-burst", &self.kube_burst),
+            ("--support-endpointslice", &self.support_endpointslice),
+            (
+                "--service-autonomy-enhancement",
+                &self.service_autonomy_enhancement,
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(flag, value)| value.is_some().then_some(flag))
+    }
+}
+
+impl BeyondLoopback {
+    /// All three files or no TLS: who cannot be known is not let in.
+    fn tls(&self) -> Option<Tls> {
+        Some(Tls {
+            certificate: self.cert_file.clone()?,
+            key: self.key_file.clone()?,
+            client_authority: self.ca_file.clone()?,
+            tokens: self.bearer_tokens,
+        })
+    }
+
+    fn access(&self) -> Access {
+        if self.allow_user.is_empty() && self.allow_group.is_empty() {
+            return Access::default();
+        }
+        Access {
+            users: self.allow_user.iter().cloned().collect(),
+            groups: self.allow_group.iter().cloned().collect(),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    args.log.start()?;
+    for flag in args.without_effect.given() {
+        warn!(flag, "has no effect here");
+    }
+    service::block_on(serve(args))
+}
+
+async fn serve(args: &Args) -> Result<()> {
+    let link = Link::new(&kube_config(args).await?).context("set up the way to the API server")?;
+    let tls = args.beyond_loopback.tls();
+    let mut sockets = Vec::new();
+    for text in &args.bind_address {
+        sockets.extend(bind(args, tls.as_ref(), text).await?);
+    }
+    let state = Some(args.state_folder.clone()).filter(|folder| !folder.as_os_str().is_empty());
+    let config = Config {
+        state,
+        stream_lists: args.stream_lists,
+        debug: args.debug,
+        access: args.beyond_loopback.access(),
+        tokens: args.beyond_loopback.bearer_tokens,
+        ..Config::new(&args.hostname)
+    };
+    let wrapper = Wrapper::new(&config, link, Arc::new(jiff::Timestamp::now));
+    let (trigger, stop) = shutdown::channel();
+    tokio::select! {
+        ended = wrapper.run(sockets, stop.clone()) => ended.context("serve")?,
+        ended = trigger.pull_on_signals() => ended.context("listen for signals")?,
+        () = stop.aborted() => {}
+    }
+    Ok(())
+}
+
+/// Opens the sockets of an address. A name may have an address of each family, of which one is
+/// enough.
+async fn bind(args: &Args, tls: Option<&Tls>, text: &str) -> Result<Vec<Socket>> {
+    let (mut sockets, mut failed) = (Vec::new(), None);
+    for address in addresses(text)? {
+        let plain = address.ip().is_loopback() && args.insecure;
+        let missing = "TLS needs --cert-file, --key-file and --ca-file";
+        let tls = if plain {
+            None
+        } else {
+            Some(tls.context(missing)?)
+        };
+        match Socket::bind(address, tls).await {
+            Ok(socket) => {
+                info!(%address, tls = tls.is_some(), "listening");
+                sockets.push(socket);
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        Some(error) if sockets.is_empty() => Err(error.into()),
+        _ => Ok(sockets),
+    }
+}
+
+async fn kube_config(args: &Args) -> Result<kube::Config> {
+    let Some(file) = &args.kubeconfig else {
+        return kube::Config::infer().await.context("find the API server");
+    };
+    let text = Kubeconfig::read_from(file).with_context(|| format!("read {}", file.display()))?;
+    kube::Config::from_custom_kubeconfig(text, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("use {}", file.display()))
+}
+
+/// All addresses behind a name and port.
+fn addresses(text: &str) -> Result<Vec<SocketAddr>> {
+    let found = text
+        .to_socket_addrs()
+        .with_context(|| format!("find address {text}"))?;
+    let mut found: Vec<SocketAddr> = found.collect();
+    found.sort();
+    found.dedup();
+    Ok(found)
+}

@@ -1,0 +1,93 @@
+//! What is read from upstream, each by one list and watch of its own.
+
+use crate::kinds::Kind;
+use edgegrid_api::names::marker;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+
+/// One list and watch.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Feed {
+    /// The objects of a held kind; of Nodes only the own one.
+    Kind(Kind),
+    /// Names of the nodes with a value of a topology key.
+    Peers {
+        /// The node label's key.
+        key: String,
+        /// The own node's value of it.
+        value: String,
+    },
+    /// Names of the nodes of a unit.
+    Unit(String),
+}
+
+/// How a feed is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(crate) path: String,
+    /// Selector as a pair for the query, where there is one.
+    pub(crate) selector: Option<(&'static str, String)>,
+    /// Whether only metadata is wanted.
+    pub(crate) metadata_only: bool,
+    /// Different for each selection and the same in every version: a lite-apiserver in between
+    /// keeps its cache under the first word of it.
+    pub(crate) user_agent: String,
+}
+
+impl Feed {
+    /// The label that every node of a node set has.
+    pub(crate) fn label(&self) -> Option<(&str, &str)> {
+        match self {
+            Feed::Kind(_) => None,
+            Feed::Peers { key, value } => Some((key, value)),
+            Feed::Unit(unit) => Some((unit, marker::NODE_UNIT)),
+        }
+    }
+
+    pub(crate) fn selection(&self, node: &str) -> Selection {
+        match self {
+            Feed::Kind(Kind::Nodes) => Selection {
+                path: Kind::Nodes.path(),
+                selector: Some(("fieldSelector", format!("metadata.name={node}"))),
+                metadata_only: false,
+                user_agent: "edgegrid-wrapper-node".to_owned(),
+            },
+            Feed::Kind(kind) => Selection {
+                path: kind.path(),
+                selector: None,
+                metadata_only: false,
+                user_agent: "edgegrid-wrapper".to_owned(),
+            },
+            Feed::Peers { .. } | Feed::Unit(_) => {
+                let (key, value) = self.label().unwrap_or_default();
+                let selector = format!("{key}={value}");
+                Selection {
+                    path: Kind::Nodes.path(),
+                    user_agent: format!("edgegrid-wrapper-nodes-{}", digest(&selector)),
+                    selector: Some(("labelSelector", selector)),
+                    metadata_only: true,
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Feed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Feed::Kind(kind) => f.write_str(&kind.resource().plural),
+            Feed::Peers { key, value } => write!(f, "nodes with {key}={value}"),
+            Feed::Unit(unit) => write!(f, "nodes of unit {unit}"),
+        }
+    }
+}
+
+/// A short name for a selector: label keys may hold what a User-Agent or a file name may not.
+fn digest(selector: &str) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(selector.as_bytes()).iter().take(8) {
+        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
+    }
+    text
+}

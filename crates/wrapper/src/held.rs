@@ -1,0 +1,337 @@
+//! What is known of the cluster, kept small, and who sees what of it.
+//!
+//! ```text
+//! services: rule of each         own: name and labels of this node
+//! pieces:   slices, Endpoints    peers: per key in use, the nodes with the own value
+//! ```
+//!
+//! A change is answered with the names of the services it touches; only those are judged again.
+
+pub(crate) mod judge;
+pub(crate) mod nodes;
+pub(crate) mod piece;
+
+use crate::document::Source;
+use crate::view::{NodeId, Place, Rule};
+use nodes::NodeNames;
+use piece::Piece;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Namespace and name, as `namespace/name`.
+pub(crate) type Key = Arc<str>;
+
+/// Everything that decides over views.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) names: NodeNames,
+    own: NodeId,
+    labels: BTreeMap<String, String>,
+    peers: BTreeMap<Box<str>, Peers>,
+    services: BTreeMap<Key, Rule>,
+    slices: Pieces,
+    endpoints: Pieces,
+    /// How many services use a key.
+    uses: BTreeMap<Box<str>, usize>,
+}
+
+/// The nodes that have the own node's value of a key, as far as known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peers {
+    pub(crate) value: String,
+    pub(crate) members: BTreeSet<NodeId>,
+    /// Whether all of them have been seen once.
+    pub(crate) synced: bool,
+}
+
+/// The objects of one source, and which service they belong to.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    all: BTreeMap<Key, Piece>,
+    of_service: BTreeMap<Key, BTreeSet<Key>>,
+    homeless: BTreeSet<Key>,
+}
+
+impl Held {
+    pub(crate) fn new(own: &str) -> Self {
+        let mut names = NodeNames::default();
+        let own = names.number(own);
+        Self {
+            names,
+            own,
+            labels: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            services: BTreeMap::new(),
+            slices: Pieces::default(),
+            endpoints: Pieces::default(),
+            uses: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn pieces(&self, source: Source) -> &Pieces {
+        match source {
+            Source::Slices => &self.slices,
+            Source::Endpoints => &self.endpoints,
+        }
+    }
+
+    fn pieces_mut(&mut self, source: Source) -> &mut Pieces {
+        match source {
+            Source::Slices => &mut self.slices,
+            Source::Endpoints => &mut self.endpoints,
+        }
+    }
+
+    pub(crate) fn own_name(&self) -> &str {
+        self.names.name(self.own)
+    }
+
+    pub(crate) fn rule(&self, service: &str) -> Option<&Rule> {
+        self.services.get(service)
+    }
+
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (&Key, &Rule)> {
+        self.services.iter()
+    }
+
+    pub(crate) fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
+    }
+
+    pub(crate) fn peers(&self) -> &BTreeMap<Box<str>, Peers> {
+        &self.peers
+    }
+
+    /// Takes note of a service's rule, or that it is gone; true if the rule is another now.
+    pub(crate) fn set_rule(&mut self, service: &str, rule: Option<Rule>) -> bool {
+        if self.services.get(service) == rule.as_ref() {
+            return false;
+        }
+        for key in rule.as_ref().map_or(&[][..], Rule::keys) {
+            *self.uses.entry(key.clone()).or_default() += 1;
+        }
+        let old = match rule {
+            Some(rule) => self.services.insert(service.into(), rule),
+            None => self.services.remove(service),
+        };
+        for key in old.as_ref().map_or(&[][..], Rule::keys) {
+            if let Some(uses) = self.uses.get_mut(key) {
+                *uses -= 1;
+            }
+        }
+        self.uses.retain(|_, uses| *uses > 0);
+        true
+    }
+
+    /// Takes note of an object, or that it is gone; gives the services it belonged and belongs to.
+    pub(crate) fn set_piece(
+        &mut self,
+        source: Source,
+        key: &str,
+        piece: Option<Piece>,
+    ) -> BTreeSet<Key> {
+        self.pieces_mut(source).set(key, piece)
+    }
+
+    /// Takes note of the own node's labels; gives the services that may look different now.
+    ///
+    /// Sets of another value count for nothing from now on, see [`Place::shares`].
+    pub(crate) fn set_labels(&mut self, labels: BTreeMap<String, String>) -> BTreeSet<Key> {
+        let old = std::mem::replace(&mut self.labels, labels);
+        let changed = |key: &str| old.get(key) != self.labels.get(key);
+        let affected = |rule: &Rule| rule.keys().iter().any(|key| changed(key));
+        let services = self.services.iter().filter(|(_, rule)| affected(rule));
+        services.map(|(service, _)| Arc::clone(service)).collect()
+    }
+
+    /// Drops the node sets that are needed no more. Only between changes: within one, a key may
+    /// go out of use for a moment.
+    pub(crate) fn forget_peers(&mut self) {
+        let (uses, labels) = (&self.uses, &self.labels);
+        self.peers.retain(|key, peers| {
+            uses.contains_key(key) && labels.get(&**key) == Some(&peers.value)
+        });
+    }
+
+    /// The node sets that are needed: keys in use with the own node's value.
+    pub(crate) fn wanted_peers(&self) -> BTreeMap<Box<str>, String> {
+        let value = |key: &str| self.labels.get(key).cloned();
+        let keys = self.uses.keys();
+        keys.filter_map(|key| Some((key.clone(), value(key)?)))
+            .collect()
+    }
+
+    /// Whether the node set of every key in use has been seen.
+    pub(crate) fn has_all_peers(&self) -> bool {
+        let synced = |key: &str| self.peers.get(key).is_some_and(|peers| peers.synced);
+        self.wanted_peers().keys().all(|key| synced(key))
+    }
+
+    /// Replaces a node set by a complete one; gives the services that may look different now. A
+    /// set that is not wanted any more is passed over.
+    pub(crate) fn set_peers(
+        &mut self,
+        key: &str,
+        value: &str,
+        members: BTreeSet<NodeId>,
+    ) -> BTreeSet<Key> {
+        if !self.is_wanted(key, value) {
+            return BTreeSet::new();
+        }
+        let new = Peers {
+            value: value.to_owned(),
+            members,
+            synced: true,
+        };
+        let old = self.peers.insert(key.into(), new);
+        let old = old.map(|peers| peers.members).unwrap_or_default();
+        let new = self.peers.get(key).map(|peers| peers.members.clone());
+        let moved: Vec<_> = old
+            .symmetric_difference(&new.unwrap_or_default())
+            .copied()
+            .collect();
+        self.services_on(key, &moved)
+    }
+
+    /// Notes that a node joins or leaves a set.
+    pub(crate) fn set_peer(
+        &mut self,
+        key: &str,
+        value: &str,
+        node: NodeId,
+        member: bool,
+    ) -> BTreeSet<Key> {
+        let Some(peers) = self.peers.get_mut(key).filter(|peers| peers.value == value) else {
+            return BTreeSet::new();
+        };
+        let changed = if member {
+            peers.members.insert(node)
+        } else {
+            peers.members.remove(&node)
+        };
+        if changed {
+            self.services_on(key, &[node])
+        } else {
+            BTreeSet::new()
+        }
+    }
+
+    /// Forgets the numbers of nodes that nothing names any more, if there may be many.
+    pub(crate) fn tidy(&mut self, also_used: impl Fn(NodeId) -> bool) {
+        if !self.names.is_due() {
+            return;
+        }
+        let mut used: BTreeSet<NodeId> = [self.own].into();
+        for source in Source::ALL {
+            used.extend(self.pieces(source).all.values().flat_map(Piece::nodes));
+        }
+        used.extend(self.peers.values().flat_map(|peers| &peers.members));
+        self.names
+            .sweep(|node| used.contains(&node) || also_used(node));
+    }
+
+    fn is_wanted(&self, key: &str, value: &str) -> bool {
+        self.uses.contains_key(key) && self.labels.get(key).is_some_and(|own| own == value)
+    }
+
+    /// The services with a key that have an endpoint on one of some nodes.
+    fn services_on(&self, key: &str, nodes: &[NodeId]) -> BTreeSet<Key> {
+        let mut found = BTreeSet::new();
+        for (service, rule) in &self.services {
+            let has_key = rule.keys().iter().any(|own| &**own == key);
+            let on = |piece: &Piece| nodes.iter().any(|node| piece.is_on(*node));
+            if has_key && self.pieces_of(service).any(|(_, _, piece)| on(piece)) {
+                found.insert(Arc::clone(service));
+            }
+        }
+        found
+    }
+
+    /// All objects of a service.
+    pub(crate) fn pieces_of(
+        &self,
+        service: &str,
+    ) -> impl Iterator<Item = (Source, &Key, &Piece)> + Clone + use<'_> {
+        let slices = self.slices.of(service);
+        let endpoints = self.endpoints.of(service);
+        slices
+            .map(|(key, piece)| (Source::Slices, key, piece))
+            .chain(endpoints.map(|(key, piece)| (Source::Endpoints, key, piece)))
+    }
+}
+
+impl Pieces {
+    pub(crate) fn get(&self, key: &str) -> Option<&Piece> {
+        self.all.get(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &Piece)> {
+        self.all.iter()
+    }
+
+    fn of(&self, service: &str) -> impl Iterator<Item = (&Key, &Piece)> + Clone + use<'_> {
+        let keys = self.of_service.get(service).into_iter().flatten();
+        keys.filter_map(|key| Some((key, self.all.get(key)?)))
+    }
+
+    /// The services that have objects here.
+    pub(crate) fn services(&self) -> impl Iterator<Item = &Key> {
+        self.of_service.keys()
+    }
+
+    /// Objects that say of no Service that they belong to it.
+    pub(crate) fn homeless(&self) -> &BTreeSet<Key> {
+        &self.homeless
+    }
+
+    fn set(&mut self, key: &str, piece: Option<Piece>) -> BTreeSet<Key> {
+        let mut touched = BTreeSet::new();
+        let (key, old): (Key, _) = match self.all.remove_entry(key) {
+            Some((key, old)) => (key, Some(old)),
+            None => (key.into(), None),
+        };
+        if let Some(old) = old {
+            self.homeless.remove(&key);
+            if let Some(service) = old.service {
+                self.leave(&service, &key);
+                touched.insert(service);
+            }
+        }
+        if let Some(piece) = piece {
+            match &piece.service {
+                Some(service) => {
+                    let pieces = self.of_service.entry(Arc::clone(service)).or_default();
+                    pieces.insert(Arc::clone(&key));
+                    touched.insert(Arc::clone(service));
+                }
+                None => drop(self.homeless.insert(Arc::clone(&key))),
+            }
+            self.all.insert(key, piece);
+        }
+        touched
+    }
+
+    fn leave(&mut self, service: &str, key: &str) {
+        if let Some(pieces) = self.of_service.get_mut(service) {
+            pieces.remove(key);
+            if pieces.is_empty() {
+                self.of_service.remove(service);
+            }
+        }
+    }
+}
+
+impl Place for Held {
+    fn has(&self, key: &str) -> bool {
+        self.labels.contains_key(key)
+    }
+
+    /// The own node shares what it has; others only what a set for its present value says.
+    fn shares(&self, key: &str, node: NodeId) -> bool {
+        let Some(value) = self.labels.get(key) else {
+            return false;
+        };
+        let is_peer = |peers: &Peers| peers.value == *value && peers.members.contains(&node);
+        node == self.own || self.peers.get(key).is_some_and(is_peer)
+    }
+}

@@ -1,0 +1,138 @@
+//! A complete answer in the making: items are packed as they arrive, and nothing is believed
+//! before the last has come.
+
+use crate::document::{Parts, Source};
+use crate::feed::Feed;
+use crate::held::nodes::NodeNames;
+use crate::held::piece::Piece;
+use crate::keeper::plain::Plain;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a list has shown so far.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) items: Items,
+    /// Says that node numbers are in use which nothing else shows to be.
+    _packing: Arc<()>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Items {
+    Pieces(Source, BTreeMap<String, (String, Piece)>),
+    Plain(BTreeMap<String, Plain>),
+    Nodes(BTreeSet<String>),
+}
+
+/// What is read of a node that is only counted.
+#[derive(Debug, Deserialize)]
+pub(crate) struct NodeName {
+    metadata: NodeMetadata,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeMetadata {
+    name: String,
+    #[serde(default)]
+    labels: Option<BTreeMap<String, String>>,
+    resource_version: Option<String>,
+}
+
+impl NodeName {
+    pub(crate) fn read(json: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    pub(crate) fn revision(&self) -> &str {
+        self.metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
+    }
+
+    /// Whether it belongs to a feed's set. Asked of every node, as there are servers in between
+    /// that pass over selectors.
+    pub(crate) fn is_in(&self, feed: &Feed) -> bool {
+        let labels = self.metadata.labels.as_ref();
+        feed.label().is_some_and(|(key, value)| {
+            labels
+                .and_then(|labels| labels.get(key))
+                .is_some_and(|own| own == value)
+        })
+    }
+}
+
+impl Listing {
+    pub(crate) fn of(feed: &Feed, packing: &Arc<()>) -> Self {
+        let items = match feed {
+            Feed::Kind(kind) => match kind.source() {
+                Some(source) => Items::Pieces(source, BTreeMap::new()),
+                None => Items::Plain(BTreeMap::new()),
+            },
+            Feed::Peers { .. } | Feed::Unit(_) => Items::Nodes(BTreeSet::new()),
+        };
+        Self {
+            items,
+            _packing: Arc::clone(packing),
+        }
+    }
+
+    /// Adds an item. A list may hold an object twice; the newer one counts.
+    pub(crate) fn push(
+        &mut self,
+        feed: &Feed,
+        json: &[u8],
+        names: &mut NodeNames,
+    ) -> Result<(), String> {
+        match &mut self.items {
+            Items::Pieces(source, pieces) => {
+                let parts = Parts::parse(*source, json).map_err(|error| error.to_string())?;
+                let revision = parts.revision.clone().unwrap_or_default().into_owned();
+                let known = pieces.get(&parts.key());
+                if known.is_none_or(|(known, _)| !is_older(&revision, known)) {
+                    let piece = Piece::pack(&parts, names);
+                    pieces.insert(parts.key(), (revision, piece));
+                }
+            }
+            Items::Plain(objects) => {
+                let Feed::Kind(kind) = feed else {
+                    return Ok(());
+                };
+                let object = Plain::read(*kind, json)?;
+                let known = objects.get(&object.key);
+                if known.is_none_or(|known| !is_older(&object.revision, &known.revision)) {
+                    objects.insert(object.key.clone(), object);
+                }
+            }
+            Items::Nodes(nodes) => {
+                let node = NodeName::read(json)?;
+                if node.is_in(feed) {
+                    nodes.insert(node.metadata.name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.items {
+            Items::Pieces(_, pieces) => pieces.is_empty(),
+            Items::Plain(objects) => objects.is_empty(),
+            Items::Nodes(nodes) => nodes.is_empty(),
+        }
+    }
+}
+
+/// Whether a revision is older than another, as far as they can be compared.
+pub(crate) fn is_older(one: &str, other: &str) -> bool {
+    match (one.parse::<u64>(), other.parse::<u64>()) {
+        (Ok(one), Ok(other)) => one < other,
+        _ => false,
+    }
+}

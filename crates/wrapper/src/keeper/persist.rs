@@ -1,0 +1,162 @@
+//! Into a snapshot and back.
+
+use super::listing::{Items, Listing};
+use super::plain::Plain;
+use super::{Inner, Keeper};
+use crate::document::{Parts, Source};
+use crate::feed::Feed;
+use crate::held::piece::{Piece, Pressed};
+use crate::kinds::Kind;
+use crate::snapshot::{self, Damaged, FeedMeta, Image, Meta, NodeSet, Record};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What has been read of a snapshot so far.
+#[derive(Default)]
+struct Restored {
+    meta: Option<Meta>,
+    listings: BTreeMap<Feed, Listing>,
+}
+
+impl Keeper {
+    /// Everything that is known, to be written.
+    pub(crate) fn image(&self) -> Image {
+        let inner = self.inner();
+        let stored = self.reader.store().snapshot();
+        let plain = Kind::ALL.into_iter().filter(|kind| !kind.is_edited());
+        let objects = plain.flat_map(|kind| {
+            let of_kind = stored.clone().under(&kind.resource().key_prefix);
+            let entries: Vec<_> = of_kind
+                .iter()
+                .map(|entry| (kind, Arc::clone(entry)))
+                .collect();
+            entries
+        });
+        let pieces = Source::ALL.into_iter().flat_map(|source| {
+            let pieces = inner.held.pieces(source).iter();
+            pieces.map(move |(_, piece)| (Kind::from(source), piece.body.clone()))
+        });
+        Image {
+            meta: Meta {
+                node: self.node.clone(),
+                feeds: inner.feed_metas(self.now()),
+                keys: inner.keys.clone(),
+            },
+            objects: objects.collect(),
+            sets: inner.node_sets(),
+            pieces: pieces.collect(),
+        }
+    }
+
+    /// Takes back what a snapshot holds; says whether there was one.
+    pub(crate) fn restore(&self, folder: &Path) -> Result<bool, Damaged> {
+        let mut restored = Restored::default();
+        let found = snapshot::load(folder, &mut |record| self.take_back(&mut restored, record))?;
+        let Some(meta) = restored.meta else {
+            return Ok(found);
+        };
+        let endpoints = meta
+            .feeds
+            .iter()
+            .any(|at| at.feed == Feed::Kind(Kind::Endpoints));
+        {
+            let mut inner = self.inner();
+            inner.endpoints_wanted = endpoints;
+            inner.keys = meta.keys;
+            self.publish_wanted(&mut inner);
+        }
+        // Node sets count only once services and labels ask for them, so the order matters.
+        let rank = |feed: &Feed| match feed {
+            Feed::Kind(kind) if kind.is_edited() => 2,
+            Feed::Kind(_) => 0,
+            Feed::Peers { .. } | Feed::Unit(_) => 1,
+        };
+        let mut feeds = meta.feeds;
+        feeds.sort_by_key(|at| rank(&at.feed));
+        for at in feeds {
+            let listing = restored.listings.remove(&at.feed);
+            let listing = listing.unwrap_or_else(|| self.listing(&at.feed));
+            self.relist(&at.feed, listing, &at.revision, true);
+            if let Some(progress) = self.inner().feeds.get_mut(&at.feed) {
+                progress.contact = at.contact;
+            }
+        }
+        Ok(found)
+    }
+
+    fn take_back(&self, restored: &mut Restored, record: Record) -> Result<(), String> {
+        match record {
+            Record::Meta(meta) if meta.node != self.node => {
+                return Err(format!("the view of {}, not of {}", meta.node, self.node));
+            }
+            Record::Meta(meta) => restored.meta = Some(meta),
+            Record::Object(kind, text) => {
+                let object = Plain::read(kind, &text)?;
+                let listing = self.restored(restored, Feed::Kind(kind));
+                if let Items::Plain(objects) = &mut listing.items {
+                    objects.insert(object.key.clone(), object);
+                }
+            }
+            Record::Set(NodeSet { feed, nodes }) => {
+                let listing = self.restored(restored, feed);
+                if let Items::Nodes(known) = &mut listing.items {
+                    known.extend(nodes);
+                }
+            }
+            Record::Piece(kind, body) => {
+                let listing = self.restored(restored, Feed::Kind(kind));
+                self.take_piece_back(listing, body)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_piece_back(&self, listing: &mut Listing, body: Pressed) -> Result<(), String> {
+        let Items::Pieces(source, pieces) = &mut listing.items else {
+            return Ok(());
+        };
+        let text = body.text().map_err(|error| error.to_string())?;
+        let parts = Parts::parse(*source, &text).map_err(|error| error.to_string())?;
+        let piece = Piece::with_body(&parts, body, &mut self.inner().held.names);
+        pieces.insert(parts.key(), (String::new(), piece));
+        Ok(())
+    }
+
+    fn restored<'a>(&self, restored: &'a mut Restored, feed: Feed) -> &'a mut Listing {
+        let listing = self.listing(&feed);
+        restored.listings.entry(feed).or_insert(listing)
+    }
+}
+
+impl Inner {
+    /// How far each feed has come; one whose watch is up is as of now.
+    fn feed_metas(&self, now: Timestamp) -> Vec<FeedMeta> {
+        let lasting = |feed: &Feed| !matches!(feed, Feed::Unit(_));
+        let synced = self
+            .feeds
+            .iter()
+            .filter(|(feed, at)| at.synced && lasting(feed));
+        synced
+            .map(|(feed, at)| FeedMeta {
+                feed: feed.clone(),
+                revision: at.revision.clone(),
+                contact: if at.online { Some(now) } else { at.contact },
+            })
+            .collect()
+    }
+
+    fn node_sets(&self) -> Vec<NodeSet> {
+        let name = |node: &u32| self.held.names.name(*node).to_owned();
+        let set = |key: &str, peers: &crate::held::Peers| NodeSet {
+            feed: Feed::Peers {
+                key: key.to_owned(),
+                value: peers.value.clone(),
+            },
+            nodes: peers.members.iter().map(name).collect(),
+        };
+        let peers = self.held.peers().iter();
+        peers.map(|(key, peers)| set(key, peers)).collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! What the keeper tells of itself: readiness, age, metrics, and why a service looks as it does.
+
+use super::{Inner, Keeper, Progress};
+use crate::document::Source;
+use crate::feed::Feed;
+use crate::held::judge::Eye;
+use crate::kinds::Kind;
+use crate::view::{Fate, Rule, Topology, Verdict};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// Out of touch for less than so many seconds is between two watches, not cut off.
+const BRIEFLY: u64 = 5;
+
+/// Numbers for metrics.
+#[derive(Debug, Clone)]
+pub(crate) struct Figures {
+    pub(crate) withheld: [u64; Fate::WITHHELD.len()],
+    pub(crate) malformed_services: u64,
+    pub(crate) ready: bool,
+    /// Seconds since the last contact with upstream; zero while there is contact.
+    pub(crate) age: u64,
+    pub(crate) feeds: Vec<(String, Progress)>,
+}
+
+impl Keeper {
+    /// Whether reads of a kind can be answered; asking for Endpoints starts reading them.
+    pub(crate) fn is_ready(&self, kind: Kind) -> bool {
+        let mut inner = self.inner();
+        if kind == Kind::Endpoints && !inner.endpoints_wanted {
+            inner.endpoints_wanted = true;
+            self.publish_wanted(&mut inner);
+        }
+        let synced = inner.is_synced(&Feed::Kind(kind));
+        match kind {
+            Kind::Services | Kind::Slices | Kind::Endpoints => inner.open && synced,
+            Kind::Namespaces | Kind::ServiceCidrs | Kind::Nodes => synced,
+        }
+    }
+
+    /// Whether the view is complete.
+    pub(crate) fn is_open(&self) -> bool {
+        self.inner().open
+    }
+
+    /// What is still missing for the view to be complete.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let inner = self.inner();
+        let kinds = [Kind::Services, Kind::Slices, Kind::Nodes].map(Feed::Kind);
+        let kinds = kinds.into_iter().filter(|feed| !inner.is_synced(feed));
+        let peers = inner.held.wanted_peers().into_iter();
+        let peers = peers.filter(|(key, _)| !inner.held.peers().contains_key(key));
+        let peers = peers.map(|(key, value)| Feed::Peers {
+            key: key.into(),
+            value,
+        });
+        kinds.chain(peers).map(|feed| feed.to_string()).collect()
+    }
+
+    /// Seconds since upstream was last heard of; none while there is contact.
+    pub(crate) fn age(&self) -> Option<u64> {
+        self.inner().age(self.now())
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        let inner = self.inner();
+        let is_malformed = |topology: &Topology| matches!(topology, Topology::Malformed(_));
+        let malformed = inner
+            .held
+            .rules()
+            .filter(|(_, rule)| is_malformed(&rule.topology));
+        let age = inner.age(self.now());
+        Figures {
+            withheld: inner.lens.withheld(),
+            malformed_services: malformed.count() as u64,
+            ready: inner.open,
+            age: age.unwrap_or(0),
+            feeds: inner
+                .feeds
+                .iter()
+                .map(|(feed, at)| (feed.to_string(), at.clone()))
+                .collect(),
+        }
+    }
+
+    /// What this node sees of a service, and why.
+    pub(crate) fn explain(&self, service: &str) -> Value {
+        let inner = self.inner();
+        let own: Value = inner
+            .held
+            .labels()
+            .iter()
+            .map(|(k, v)| (k.clone(), json!(v)))
+            .collect();
+        let Some(rule) = inner.held.rule(service) else {
+            return json!({ "service": service, "known": false, "node": self.node, "labels": own,
+                "objects": inner.objects(service) });
+        };
+        let topology = match &rule.topology {
+            Topology::Open => json!("no topology keys: everything stays"),
+            Topology::Malformed(why) => json!({ "malformed": why }),
+            Topology::Keys { keys, any } => json!({ "keys": keys, "any": any }),
+        };
+        let peers = rule
+            .keys()
+            .iter()
+            .map(|key| (key.to_string(), inner.peers_of(key)));
+        json!({
+            "service": service, "known": true, "node": self.node, "labels": own,
+            "topology": topology, "keepExternal": rule.keep_external,
+            "peers": peers.collect::<serde_json::Map<_, _>>(),
+            "objects": inner.objects(service),
+        })
+    }
+
+    /// All services at a glance.
+    pub(crate) fn overview(&self) -> Value {
+        let inner = self.inner();
+        let rules = inner
+            .held
+            .rules()
+            .filter(|(_, rule)| rule.topology != Topology::Open);
+        let services: serde_json::Map<String, Value> = rules
+            .map(|(service, rule)| {
+                let said = match &rule.topology {
+                    Topology::Malformed(why) => json!({ "malformed": why }),
+                    _ => json!({ "keys": rule.keys() }),
+                };
+                (service.to_string(), said)
+            })
+            .collect();
+        json!({ "node": self.node, "ready": inner.open, "topologyServices": services })
+    }
+}
+
+impl Inner {
+    /// A view is as old as what has been out of touch longest.
+    fn age(&self, now: Timestamp) -> Option<u64> {
+        let wanted = self.wanted();
+        let feeds = self.feeds.iter().filter(|(feed, _)| wanted.contains(feed));
+        let offline = feeds.filter(|(_, progress)| !progress.online && progress.synced);
+        let seconds = |progress: &Progress| {
+            let contact = progress.contact.unwrap_or(Timestamp::UNIX_EPOCH);
+            now.duration_since(contact).as_secs().max(0).unsigned_abs()
+        };
+        let oldest = offline.map(|(_, progress)| seconds(progress)).max();
+        oldest.filter(|age| *age >= BRIEFLY)
+    }
+
+    fn peers_of(&self, key: &str) -> Value {
+        match self.held.peers().get(key) {
+            Some(peers) => {
+                let names = peers.members.iter().map(|node| self.held.names.name(*node));
+                json!({ "value": peers.value, "nodes": names.collect::<Vec<_>>() })
+            }
+            None => json!("not known"),
+        }
+    }
+
+    fn objects(&self, service: &str) -> Vec<Value> {
+        let rule = self.held.rule(service);
+        let mut objects = Vec::new();
+        for source in Source::ALL {
+            let verdicts = rule.map(|rule| self.held.verdicts(source, service, rule, Eye::Node));
+            for (_, key, piece) in self
+                .held
+                .pieces_of(service)
+                .filter(|(of, ..)| *of == source)
+            {
+                let endpoints = piece.endpoints().map(|(family, one)| {
+                    let verdict = verdicts.as_ref().and_then(|all| all.get(&family));
+                    let fate = match (rule, verdict) {
+                        (Some(rule), Some(verdict)) => {
+                            self.held.fate(rule, *verdict, one, Eye::Node)
+                        }
+                        _ => Fate::UnknownService,
+                    };
+                    json!({
+                        "node": one.node.map(|node| self.held.names.name(node)),
+                        "ready": one.ready, "serving": one.serving, "fate": fate.name(),
+                        "because": because(rule.map(Rule::keys), verdict.copied()),
+                    })
+                });
+                objects.push(json!({
+                    "object": &**key, "kind": Kind::from(source).resource().kind,
+                    "endpoints": endpoints.collect::<Vec<_>>(),
+                }));
+            }
+        }
+        objects
+    }
+}
+
+fn because(keys: Option<&[Box<str>]>, verdict: Option<Verdict>) -> String {
+    match (keys, verdict) {
+        (Some(keys), Some(Verdict::Key(winner))) => {
+            format!("key {} wins", keys.get(winner).map_or("", |key| key))
+        }
+        (_, Some(Verdict::Everything)) => "everything stays".to_owned(),
+        (_, Some(Verdict::AnyKey)) => "nobody answers at home".to_owned(),
+        (_, Some(Verdict::Nothing)) => "the annotation is malformed".to_owned(),
+        _ => "no such Service is known".to_owned(),
+    }
+}

@@ -1,0 +1,58 @@
+//! The API as one node is to see it: what the node's kube-proxy and CoreDNS read instead of the
+//! cloud's.
+//!
+//! ```text
+//! kube-apiserver ─ one list+watch per kind ─► upstream ─► keeper ─► store ─► listwatch ─► clients
+//!                                                │ held: packed, re-judged where touched
+//!                                                │ view: the rule, pure
+//!                                                └─► snapshot: disk, for when nobody answers
+//! ```
+//!
+//! - [`view`] decides which endpoints of a service a node sees, and knows nothing else.
+//! - `held` keeps what must be judged, pressed; `document` takes objects apart and puts them together
+//!   with fewer endpoints; `keeper` applies a change and commits what it makes of the view.
+//! - `upstream` reads, and takes nothing away that a complete answer has not denied.
+//! - `snapshot` writes what is known to disk and reads it back.
+//! - `serve` answers: the view through [`edgegrid_listwatch`], all else through a proxy that lends
+//!   the wrapper's name only for a few things.
+//!
+//! The process is one thread's work: a view is for one node. Nothing of Kubernetes' list and watch
+//! protocol is in here; the view is an [`edgegrid_store`] like the embedded API server's.
+//!
+//! ```no_run
+//! # async fn example(config: kube::Config) -> Result<(), Box<dyn std::error::Error>> {
+//! use edgegrid_wrapper::{Config, Link, Socket, Wrapper};
+//! let link = Link::new(&config)?;
+//! let wrapper = Wrapper::new(&Config::new("bj-1"), link, std::sync::Arc::new(jiff::Timestamp::now));
+//! let (_trigger, stop) = edgegrid_runtime::shutdown::channel();
+//! let socket = Socket::bind(([127, 0, 0, 1], 51006).into(), None).await?;
+//! wrapper.run(vec![socket], stop).await?;
+//! # Ok(()) }
+//! ```
+
+mod document;
+mod feed;
+mod held;
+mod keeper;
+mod kinds;
+mod metrics;
+mod serve;
+mod snapshot;
+mod upstream;
+pub mod view;
+mod wrapper;
+
+pub use keeper::Clock;
+pub use kinds::Kind;
+pub use serve::identity::{Access, Identity};
+pub use serve::listen::{BindError, Socket};
+pub use serve::tls::{Tls, TlsError};
+pub use upstream::Link;
+pub use wrapper::{Config, Wrapper};
+
+/// How many inputs a test that feeds nonsense makes up; `EDGEGRID_FUZZ_CASES` makes it a long run.
+#[cfg(test)]
+fn fuzz_cases() -> u32 {
+    let given = std::env::var("EDGEGRID_FUZZ_CASES").ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(1000)
+}

@@ -1,0 +1,154 @@
+//! What the wrapper counts.
+
+use crate::keeper::Keeper;
+use crate::view::Fate;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Counters and gauges, and the registry that shows them.
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(crate) events: Counter,
+    pub(crate) failures: Counter,
+    pub(crate) uplink_bytes: Counter,
+    pub(crate) requests: Family<Labels, Counter>,
+    pub(crate) watches: Gauge,
+    pub(crate) connections: Gauge,
+    pub(crate) snapshot_bytes: Counter,
+    pub(crate) snapshot_failures: Counter,
+    withheld: Family<Labels, Gauge>,
+    malformed: Gauge,
+    ready: Gauge,
+    age: Gauge,
+    feeds: Family<Labels, Gauge>,
+    random: AtomicU64,
+}
+
+impl Metrics {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut registry = Registry::with_prefix("edgegrid_wrapper");
+        let metrics = Self {
+            registry: Registry::default(),
+            events: Counter::default(),
+            failures: Counter::default(),
+            uplink_bytes: Counter::default(),
+            requests: Family::default(),
+            watches: Gauge::default(),
+            connections: Gauge::default(),
+            snapshot_bytes: Counter::default(),
+            snapshot_failures: Counter::default(),
+            withheld: Family::default(),
+            malformed: Gauge::default(),
+            ready: Gauge::default(),
+            age: Gauge::default(),
+            feeds: Family::default(),
+            random: AtomicU64::new(seed),
+        };
+        metrics.register(&mut registry);
+        Self {
+            registry,
+            ..metrics
+        }
+    }
+
+    fn register(&self, to: &mut Registry) {
+        to.register(
+            "upstream_events",
+            "Events taken over from upstream",
+            self.events.clone(),
+        );
+        to.register(
+            "upstream_failures",
+            "Lists and watches that failed",
+            self.failures.clone(),
+        );
+        to.register(
+            "upstream_bytes",
+            "Bytes of lists and watches",
+            self.uplink_bytes.clone(),
+        );
+        to.register(
+            "requests",
+            "Requests by how they were answered",
+            self.requests.clone(),
+        );
+        to.register("watches", "Watches that are open", self.watches.clone());
+        to.register(
+            "connections",
+            "Connections that are open",
+            self.connections.clone(),
+        );
+        to.register(
+            "snapshot_bytes",
+            "Bytes written to disk",
+            self.snapshot_bytes.clone(),
+        );
+        to.register(
+            "snapshot_failures",
+            "Snapshots that were not written",
+            self.snapshot_failures.clone(),
+        );
+        to.register(
+            "withheld_endpoints",
+            "Endpoints that this node does not see",
+            self.withheld.clone(),
+        );
+        to.register(
+            "malformed_services",
+            "Services with an annotation that is no list of keys",
+            self.malformed.clone(),
+        );
+        to.register("ready", "Whether the view is complete", self.ready.clone());
+        to.register(
+            "age_seconds",
+            "Seconds since upstream was last heard of",
+            self.age.clone(),
+        );
+        to.register(
+            "feed_online",
+            "Whether a kind's watch is up",
+            self.feeds.clone(),
+        );
+    }
+
+    /// The text of `/metrics`.
+    pub(crate) fn text(&self, keeper: &Keeper) -> String {
+        let figures = keeper.figures();
+        for ((fate, _), count) in Fate::WITHHELD.into_iter().zip(figures.withheld) {
+            let labels = vec![("reason", fate.name().to_owned())];
+            self.withheld.get_or_create(&labels).set(signed(count));
+        }
+        self.malformed.set(signed(figures.malformed_services));
+        self.ready.set(i64::from(figures.ready));
+        self.age.set(signed(figures.age));
+        self.feeds.clear();
+        for (feed, progress) in figures.feeds {
+            self.feeds
+                .get_or_create(&vec![("feed", feed)])
+                .set(i64::from(progress.online));
+        }
+        let mut text = String::new();
+        if let Err(error) = encode(&mut text, &self.registry) {
+            tracing::warn!(%error, "metrics cannot be written");
+        }
+        text
+    }
+
+    /// A number to spread things by; the same sequence for the same seed.
+    pub(crate) fn spread(&self) -> u64 {
+        let next = self
+            .random
+            .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        (next ^ (next >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

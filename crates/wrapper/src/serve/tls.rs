@@ -1,0 +1,75 @@
+//! TLS for everything but loopback: own certificate, and client certificates of one authority.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use tokio_rustls::rustls::{self, RootCertStore, ServerConfig, crypto};
+
+/// The files of a TLS server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// Own certificate and those above it, PEM.
+    pub certificate: PathBuf,
+    /// Key of the own certificate, PEM.
+    pub key: PathBuf,
+    /// Authority whose client certificates are believed, PEM.
+    pub client_authority: PathBuf,
+    /// Whether a client may come without a certificate, to show a token.
+    pub tokens: bool,
+}
+
+/// Why TLS cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read or is no PEM.
+    #[error("{file}")]
+    File {
+        /// Its name.
+        file: String,
+        /// What is wrong with it.
+        #[source]
+        source: pem::Error,
+    },
+    /// Certificate and key do not go together, or are of no use.
+    #[error("certificate and key")]
+    Pair(#[from] rustls::Error),
+    /// The authority is of no use.
+    #[error("client authority")]
+    Authority(#[from] VerifierBuilderError),
+}
+
+impl Tls {
+    /// Reads the files.
+    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
+        let wrong = |file: &PathBuf| {
+            let file = file.display().to_string();
+            move |source| TlsError::File { file, source }
+        };
+        let certificates = |file: &PathBuf| {
+            let all = CertificateDer::pem_file_iter(file).map_err(wrong(file))?;
+            all.collect::<Result<Vec<_>, _>>().map_err(wrong(file))
+        };
+        let mut roots = RootCertStore::empty();
+        for root in certificates(&self.client_authority)? {
+            roots.add(root)?;
+        }
+        let provider = Arc::new(crypto::ring::default_provider());
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let verifier = if self.tokens {
+            verifier.allow_unauthenticated().build()?
+        } else {
+            verifier.build()?
+        };
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(wrong(&self.key))?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(certificates(&self.certificate)?, key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}

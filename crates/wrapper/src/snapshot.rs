@@ -1,0 +1,29 @@
+//! What outlives the process: everything needed to serve again with nobody to ask.
+//!
+//! ```text
+//! edgegrid wrapper view 1
+//! m …            whose view this is, how far each feed had come and when
+//! o … o … n …    objects served whole; node sets
+//! s … e …        slices and Endpoints, pressed as they are held
+//! z sha-256      of all before
+//! ```
+//!
+//! The file is written beside the old one and renamed, so there is always a whole one; a damaged
+//! one is set aside and told about. How often it is written is bounded by [`budget::Budget`], as
+//! edge nodes live on flash. Next to it `revisions` says which numbers may have been given out.
+
+mod budget;
+mod file;
+mod image;
+mod reserve;
+mod writer;
+
+pub(crate) use file::{Damaged, load};
+pub(crate) use image::{FeedMeta, Image, Meta, NodeSet, Record};
+pub(crate) use reserve::Reserve;
+pub(crate) use writer::Writer;
+
+/// Name of the file.
+const FILE: &str = "view.snapshot";
+/// What a damaged one is renamed to.
+const SET_ASIDE: &str = "view.snapshot.damaged";

@@ -1,0 +1,197 @@
+//! The file: written record by record, read only after all of it has been found whole.
+
+use super::image::{Image, Record};
+use super::{FILE, SET_ASIDE};
+use crate::held::piece::Pressed;
+use crate::kinds::Kind;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+const MAGIC: &[u8] = b"edgegrid wrapper view 1\n";
+const META: u8 = b'm';
+const OBJECT: u8 = b'o';
+const SET: u8 = b'n';
+const SLICE: u8 = b's';
+const ENDPOINTS: u8 = b'e';
+const END: u8 = b'z';
+/// Nothing that is written is as long.
+const LONGEST: usize = 64 << 20;
+
+/// Why a snapshot was not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Damaged {
+    #[error("read the snapshot")]
+    Unreadable(#[from] io::Error),
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// Writes a snapshot in place of the old one; gives its size.
+pub(super) fn save(folder: &Path, image: &Image) -> io::Result<u64> {
+    fs::create_dir_all(folder)?;
+    let new = folder.join("view.snapshot.new");
+    let mut out = Summing {
+        inner: BufWriter::new(File::create(&new)?),
+        sum: Sha256::new(),
+        length: 0,
+    };
+    write(&mut out, image)?;
+    let Summing {
+        mut inner,
+        sum,
+        length,
+    } = out;
+    inner.write_all(&[END])?;
+    inner.write_all(&sum.finalize())?;
+    let file = inner.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.sync_all()?;
+    fs::rename(&new, folder.join(FILE))?;
+    File::open(folder)?.sync_all()?;
+    Ok(length + 33)
+}
+
+/// Reads the snapshot of a folder, record by record; nothing if there is none. A damaged one is
+/// set aside, and none of its records is given.
+pub(crate) fn load(
+    folder: &Path,
+    take: &mut dyn FnMut(Record) -> Result<(), String>,
+) -> Result<bool, Damaged> {
+    let file = match File::open(folder.join(FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let outcome = read(file, take);
+    if let Err(Damaged::Wrong(_)) = &outcome {
+        // Kept for whoever wants to know; if even that fails, the next snapshot replaces it.
+        let _ = fs::rename(folder.join(FILE), folder.join(SET_ASIDE));
+    }
+    outcome.map(|()| true)
+}
+
+/// Reads a snapshot out of any file.
+pub(super) fn read<F: Read + Seek>(
+    file: F,
+    take: &mut dyn FnMut(Record) -> Result<(), String>,
+) -> Result<(), Damaged> {
+    let mut file = BufReader::new(file);
+    check(&mut file)?;
+    file.seek(SeekFrom::Start(MAGIC.len() as u64))?;
+    while let Some(record) = record(&mut file)? {
+        take(record).map_err(Damaged::Wrong)?;
+    }
+    Ok(())
+}
+
+fn write(out: &mut impl Write, image: &Image) -> io::Result<()> {
+    out.write_all(MAGIC)?;
+    put(out, META, &[&serde_json::to_vec(&image.meta)?])?;
+    for (kind, entry) in &image.objects {
+        put(out, OBJECT, &[&[*kind as u8], entry.value()])?;
+    }
+    for set in &image.sets {
+        put(out, SET, &[&serde_json::to_vec(set)?])?;
+    }
+    for (kind, piece) in &image.pieces {
+        let tag = if *kind == Kind::Slices {
+            SLICE
+        } else {
+            ENDPOINTS
+        };
+        put(out, tag, &[piece.bytes()])?;
+    }
+    Ok(())
+}
+
+fn put(out: &mut impl Write, tag: u8, parts: &[&[u8]]) -> io::Result<()> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let length = u32::try_from(length).map_err(io::Error::other)?;
+    out.write_all(&[tag])?;
+    out.write_all(&length.to_le_bytes())?;
+    parts.iter().try_for_each(|part| out.write_all(part))
+}
+
+/// Goes through all of it once and compares the sum.
+fn check(file: &mut (impl Read + Seek)) -> Result<(), Damaged> {
+    let wrong = |why: &str| Damaged::Wrong(why.to_owned());
+    let length = file.seek(SeekFrom::End(0))?;
+    let body = length.checked_sub(33).ok_or_else(|| wrong("too short"))?;
+    file.rewind()?;
+    let mut magic = [0; MAGIC.len()];
+    file.read_exact(&mut magic)?;
+    if magic != MAGIC {
+        return Err(wrong("of another kind or version"));
+    }
+    file.rewind()?;
+    let mut sum = Sha256::new();
+    let mut rest = file.take(body);
+    let mut buffer = [0; 8192];
+    loop {
+        match rest.read(&mut buffer)? {
+            0 => break,
+            read => sum.update(&buffer[..read]),
+        }
+    }
+    let mut end = [0; 33];
+    rest.into_inner().read_exact(&mut end)?;
+    if end[0] != END || end[1..] != sum.finalize()[..] {
+        return Err(wrong("the sum does not fit"));
+    }
+    Ok(())
+}
+
+/// The next record; none at the end.
+fn record(file: &mut impl Read) -> Result<Option<Record>, Damaged> {
+    let wrong = |why: String| Damaged::Wrong(why);
+    let mut tag = [0];
+    file.read_exact(&mut tag)?;
+    if tag[0] == END {
+        return Ok(None);
+    }
+    let mut length = [0; 4];
+    file.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > LONGEST {
+        return Err(wrong("a record without end".to_owned()));
+    }
+    let mut bytes = vec![0; length];
+    file.read_exact(&mut bytes)?;
+    let json = |error: serde_json::Error| wrong(error.to_string());
+    Ok(Some(match (tag[0], bytes.split_first()) {
+        (META, _) => Record::Meta(serde_json::from_slice(&bytes).map_err(json)?),
+        (SET, _) => Record::Set(serde_json::from_slice(&bytes).map_err(json)?),
+        (SLICE, _) => Record::Piece(Kind::Slices, Pressed::of(&bytes)),
+        (ENDPOINTS, _) => Record::Piece(Kind::Endpoints, Pressed::of(&bytes)),
+        (OBJECT, Some((kind, text))) => {
+            let kind = Kind::ALL.get(usize::from(*kind));
+            let kind = kind.ok_or_else(|| wrong("an object of no kind".to_owned()))?;
+            Record::Object(*kind, text.to_vec())
+        }
+        (tag, _) => return Err(wrong(format!("a record of type {tag}"))),
+    }))
+}
+
+/// Writes on and sums up.
+struct Summing<W> {
+    inner: W,
+    sum: Sha256,
+    length: u64,
+}
+
+impl<W: Write> Write for Summing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.sum.update(&bytes[..written]);
+        self.length += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests;

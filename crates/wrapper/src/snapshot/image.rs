@@ -1,0 +1,54 @@
+//! The records of a snapshot as values: what the keeper gives, and what it takes back.
+
+use crate::feed::Feed;
+use crate::held::piece::Pressed;
+use crate::kinds::Kind;
+use crate::serve::tokens::Keys;
+use edgegrid_listwatch::Memo;
+use edgegrid_store::Entry;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Whose view it is and how far it had come.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub(crate) node: String,
+    pub(crate) feeds: Vec<FeedMeta>,
+    /// The cluster's public keys, where tokens are believed.
+    #[serde(default)]
+    pub(crate) keys: Option<Keys>,
+}
+
+/// How far a feed had come.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct FeedMeta {
+    pub(crate) feed: Feed,
+    pub(crate) revision: String,
+    pub(crate) contact: Option<Timestamp>,
+}
+
+/// The nodes of a feed.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct NodeSet {
+    pub(crate) feed: Feed,
+    pub(crate) nodes: Vec<String>,
+}
+
+/// Everything to be written. Texts are shared with the keeper, so that it costs little to take.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) meta: Meta,
+    pub(crate) objects: Vec<(Kind, Arc<Entry<Memo>>)>,
+    pub(crate) sets: Vec<NodeSet>,
+    pub(crate) pieces: Vec<(Kind, Pressed)>,
+}
+
+/// One record that was read.
+#[derive(Debug)]
+pub(crate) enum Record {
+    Meta(Meta),
+    Object(Kind, Vec<u8>),
+    Set(NodeSet),
+    Piece(Kind, Pressed),
+}

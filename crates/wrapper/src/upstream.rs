@@ -1,0 +1,161 @@
+//! Reading from upstream: one list and watch for each feed, for as long as it is wanted.
+//!
+//! ```text
+//!            ┌───────── 410, unreadable event ─────────┐
+//!            ▼                                         │
+//! LIST, whole and unpaged ─► WATCH from its revision ──┼─► end, cut: WATCH again from the last one
+//!            ▲                                         │
+//!            └── empty though something is held: asked again before it is believed
+//! ```
+//!
+//! Nothing that fails takes anything away: what is held stays until a complete answer says otherwise.
+//! A watch that ends at once without a word is how a lite-apiserver says that it is cut off; then,
+//! as after every failure, the next try waits a little, longer each time and never the same.
+
+mod items;
+mod link;
+mod stream;
+mod wire;
+
+use crate::feed::{Feed, Selection};
+use crate::keeper::Keeper;
+use edgegrid_runtime::shutdown::Shutdown;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep};
+
+pub use link::Link;
+use stream::Ended;
+use wire::Trouble;
+pub(crate) use wire::chain;
+
+/// The first wait after a failure and the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// A watch that lived this long was no failure.
+const LIVED: Duration = Duration::from_secs(1);
+
+/// What all feeds have in common.
+#[derive(Clone)]
+pub(crate) struct Upstream {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) client: kube::Client,
+    /// Whether lists are asked for as streams.
+    pub(crate) stream_lists: bool,
+    pub(crate) metrics: Arc<crate::metrics::Metrics>,
+}
+
+impl Upstream {
+    /// Reads every feed that is wanted until told to stop.
+    pub(crate) async fn run(self, stop: Shutdown) {
+        let mut wanted = self.keeper.wanted();
+        let mut tasks = JoinSet::new();
+        let mut running: BTreeMap<(Feed, u64), AbortHandle> = BTreeMap::new();
+        loop {
+            let now: BTreeSet<(Feed, u64)> =
+                wanted.borrow_and_update().clone().into_iter().collect();
+            running.retain(|feed, task| {
+                let keep = now.contains(feed);
+                if !keep {
+                    task.abort();
+                }
+                keep
+            });
+            for feed in now {
+                let follow = || tasks.spawn(self.clone().follow(feed.0.clone()));
+                running.entry(feed.clone()).or_insert_with(follow);
+            }
+            tokio::select! {
+                changed = wanted.changed() => if changed.is_err() { break },
+                () = stop.requested() => break,
+                // Only aborted ones end.
+                Some(_) = tasks.join_next() => {}
+            }
+        }
+    }
+
+    /// Follows one feed for ever.
+    async fn follow(self, feed: Feed) {
+        let selection = feed.selection(self.keeper.node());
+        let mut pause = Pause::new(&selection);
+        let mut revision = self.keeper.resume(&feed);
+        let mut doubted = false;
+        loop {
+            let started = Instant::now();
+            let outcome = match revision.take() {
+                Some(from) => self.watch(&feed, &selection, &from).await,
+                None => self.list(&feed, &selection, &mut doubted).await,
+            };
+            self.keeper.set_online(&feed, false);
+            match outcome {
+                Ok(Ended { go_on, events }) => {
+                    revision = go_on;
+                    if events > 0 || started.elapsed() >= LIVED {
+                        pause.reset();
+                        continue;
+                    }
+                    tracing::debug!(%feed, "watch ended at once: upstream is cut off");
+                }
+                Err(trouble) => {
+                    revision = trouble.go_on().then(|| self.keeper.resume(&feed)).flatten();
+                    pause.report(&feed, &trouble);
+                    self.metrics.failures.inc();
+                }
+            }
+            pause.wait().await;
+        }
+    }
+}
+
+/// How long to wait after failures in a row, and what to say about them.
+struct Pause {
+    wait: Duration,
+    random: u64,
+    said: String,
+}
+
+impl Pause {
+    fn new(selection: &Selection) -> Self {
+        // Feeds that fail together come back apart: each starts its sequence elsewhere, and so
+        // does each process.
+        let bytes = selection.user_agent.bytes().chain(selection.path.bytes());
+        let seed = bytes.fold(u64::from(std::process::id()), |seed, byte| {
+            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
+        });
+        Self {
+            wait: FIRST_WAIT,
+            random: seed | 1,
+            said: String::new(),
+        }
+    }
+
+    fn reset(&mut self) {
+        self.wait = FIRST_WAIT;
+        self.said.clear();
+    }
+
+    /// Between half the wait and all of it; the next one is twice as long.
+    async fn wait(&mut self) {
+        self.random = self
+            .random
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(1);
+        let share = u32::try_from((self.random >> 33) % 512).unwrap_or(0);
+        let wait = self.wait / 2 + self.wait / 2 * share / 512;
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        sleep(wait).await;
+    }
+
+    /// A trouble that goes on is told once: flash is small.
+    fn report(&mut self, feed: &Feed, trouble: &Trouble) {
+        let text = trouble.to_string();
+        if text == self.said {
+            tracing::debug!(%feed, trouble = text, "still in trouble");
+        } else {
+            tracing::warn!(%feed, trouble = text, "cannot read from upstream, will try again");
+            self.said = text;
+        }
+    }
+}

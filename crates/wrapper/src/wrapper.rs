@@ -1,0 +1,211 @@
+//! All parts together, from start to stop.
+
+use crate::keeper::{Clock, Keeper};
+use crate::metrics::Metrics;
+use crate::serve::identity::Access;
+use crate::serve::listen::{Socket, listen};
+use crate::serve::tokens::Tokens;
+use crate::serve::{Caller, Server, boxed};
+use crate::snapshot::{Reserve, Writer};
+use crate::upstream::{Link, Upstream, chain};
+use edgegrid_listwatch::Store;
+use edgegrid_runtime::shutdown::Shutdown;
+use edgegrid_store::Limits;
+use futures::FutureExt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// How often the cluster's public keys are asked for, and how soon again after a failure.
+const KEYS_EVERY: Duration = Duration::from_mins(10);
+const KEYS_AGAIN: Duration = Duration::from_secs(10);
+
+/// What a wrapper is to be.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Name of the node it is on.
+    pub node: String,
+    /// Folder for what outlives it; none to keep nothing.
+    pub state: Option<PathBuf>,
+    /// Whether lists are asked for as streams.
+    pub stream_lists: bool,
+    /// Whether `/debug/…` shows more than the view.
+    pub debug: bool,
+    /// At most so many connections at once.
+    pub connections: usize,
+    /// At most so many watches at once.
+    pub watches: usize,
+    /// How much of the past a client can resume from.
+    pub history: Limits,
+    /// At most so many bytes go to disk in an hour.
+    pub snapshot_bytes_per_hour: u64,
+    /// Who may read over TLS.
+    pub access: Access,
+    /// Whether bearer tokens are believed over TLS.
+    pub tokens: bool,
+}
+
+impl Config {
+    /// The defaults for a node.
+    pub fn new(node: impl Into<String>) -> Self {
+        Self {
+            node: node.into(),
+            state: None,
+            stream_lists: false,
+            debug: false,
+            connections: 4096,
+            watches: 4096,
+            history: Limits {
+                events: 1 << 13,
+                bytes: 2 << 20,
+            },
+            snapshot_bytes_per_hour: 256 << 20,
+            access: Access::default(),
+            tokens: false,
+        }
+    }
+}
+
+/// A wrapper that reads and can be asked; clones share it.
+#[derive(Clone)]
+pub struct Wrapper {
+    server: Server,
+    upstream: Upstream,
+    snapshot: Option<(PathBuf, u64)>,
+    connections: Arc<Semaphore>,
+}
+
+impl Wrapper {
+    /// Sets a wrapper up; nothing is read before [`Wrapper::run`].
+    pub fn new(config: &Config, link: Link, clock: Clock) -> Self {
+        let seed = clock().as_microsecond().max(0).unsigned_abs();
+        let (reserve, start) = Reserve::open(config.state.as_deref(), seed);
+        let store = Store::builder()
+            .after(start)
+            .limits(config.history)
+            .journal(reserve)
+            .build();
+        let keeper = Arc::new(Keeper::new(&config.node, store, seed, clock));
+        let metrics = Arc::new(Metrics::new(seed));
+        let upstream = Upstream {
+            keeper: Arc::clone(&keeper),
+            client: link.own.clone(),
+            stream_lists: config.stream_lists,
+            metrics: Arc::clone(&metrics),
+        };
+        let tokens = config
+            .tokens
+            .then(|| Arc::new(Tokens::new(link.own.clone())));
+        let server = Server {
+            access: Arc::new(config.access.clone()),
+            tokens,
+            keeper,
+            link,
+            metrics,
+            watches: Arc::new(Semaphore::new(config.watches)),
+            debug: config.debug,
+        };
+        let snapshot = config
+            .state
+            .clone()
+            .map(|folder| (folder, config.snapshot_bytes_per_hour));
+        Self {
+            server,
+            upstream,
+            snapshot,
+            connections: Arc::new(Semaphore::new(config.connections)),
+        }
+    }
+
+    /// A client of the view in this process.
+    pub fn client(&self) -> kube::Client {
+        let server = self.server.clone();
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let server = server.clone();
+            async move {
+                Ok::<_, std::convert::Infallible>(
+                    server.answer(request.map(boxed), &Caller::Local).await,
+                )
+            }
+            .boxed()
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// Reads from upstream and answers on some sockets until told to stop.
+    pub async fn run(self, sockets: Vec<Socket>, stop: Shutdown) -> io::Result<()> {
+        self.restore();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.upstream.clone().run(stop.clone()));
+        if let Some((folder, bytes_per_hour)) = &self.snapshot {
+            let writer = Writer {
+                keeper: Arc::clone(&self.upstream.keeper),
+                metrics: Arc::clone(&self.upstream.metrics),
+                folder: folder.clone(),
+                bytes_per_hour: *bytes_per_hour,
+            };
+            tasks.spawn(writer.run(stop.clone()));
+        }
+        if let Some(tokens) = self.server.tokens.clone() {
+            tasks.spawn(keep_keys(
+                Arc::clone(&self.upstream.keeper),
+                tokens,
+                stop.clone(),
+            ));
+        }
+        let mut answering = JoinSet::new();
+        for socket in sockets {
+            let (server, limit) = (self.server.clone(), Arc::clone(&self.connections));
+            answering.spawn(listen(server, socket, limit, stop.clone()));
+        }
+        while let Some(ended) = answering.join_next().await {
+            ended.map_err(io::Error::other)??;
+        }
+        stop.requested().await;
+        self.server.keeper.reader.stop();
+        // The last snapshot, if there is something to write.
+        while tasks.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    /// Takes over what an earlier run left on disk, so that it can be served before upstream
+    /// answers.
+    fn restore(&self) {
+        let Some((folder, _)) = &self.snapshot else {
+            return;
+        };
+        let keeper = &self.upstream.keeper;
+        match keeper.restore(folder) {
+            Ok(true) if keeper.is_open() => {
+                let seconds = keeper.age().unwrap_or(0);
+                tracing::info!(age_seconds = seconds, "serving the view from disk");
+            }
+            Ok(_) => tracing::info!(folder = %folder.display(), "no complete view on disk"),
+            Err(error) => {
+                self.upstream.metrics.snapshot_failures.inc();
+                tracing::error!(folder = %folder.display(), error = %chain(&error), "the snapshot is of no use and was set aside");
+            }
+        }
+    }
+}
+
+/// Keeps the cluster's public keys at hand.
+async fn keep_keys(keeper: Arc<Keeper>, tokens: Arc<Tokens>, stop: Shutdown) {
+    loop {
+        let wait = match tokens.fetch().await {
+            Some(keys) => {
+                keeper.set_keys(keys);
+                KEYS_EVERY
+            }
+            None => KEYS_AGAIN,
+        };
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = stop.requested() => return,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! An API server of its own: the kinds the wrapper reads, over a link that can be cut, behind a
+//! stand-in for lite-apiserver if wanted.
+
+use crate::mirror::name;
+use bytes::Bytes;
+use edgegrid_listwatch::{Read, Reader, Store, storable};
+use edgegrid_store::Expect;
+use edgegrid_wrapper::Kind;
+use futures::{FutureExt, StreamExt, stream};
+use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+use tower::BoxError;
+
+type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The cloud; clones share it.
+#[derive(Clone)]
+pub(crate) struct Cloud {
+    store: Store,
+    reader: Reader,
+    cut: watch::Sender<bool>,
+    lite: Option<Arc<Mutex<BTreeMap<String, Bytes>>>>,
+    pub(crate) requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Default for Cloud {
+    fn default() -> Self {
+        let store = Store::default();
+        Self {
+            reader: Reader::new(store.clone(), 1),
+            store,
+            cut: watch::Sender::new(false),
+            lite: None,
+            requests: Arc::default(),
+        }
+    }
+}
+
+impl Cloud {
+    /// The same, seen through a lite-apiserver: it keeps lists by the first word of the User-Agent
+    /// and the kind, whatever the selector, and works what watches bring into them without a look
+    /// at what is there. Cut off, it answers those lists and ends watches at once.
+    pub(crate) fn behind_lite_apiserver(mut self) -> Self {
+        self.lite = Some(Arc::default());
+        self
+    }
+
+    pub(crate) fn put(&self, kind: Kind, object: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let namespace = object["metadata"]["namespace"].as_str();
+        let key = kind.resource().key(namespace, name);
+        self.store
+            .put(key, storable(object), Expect::Anything)
+            .unwrap();
+    }
+
+    pub(crate) fn delete(&self, kind: Kind, namespace: Option<&str>, name: &str) {
+        let key = kind.resource().key(namespace, name);
+        self.store.delete(key, Expect::Anything).unwrap();
+    }
+
+    pub(crate) fn all(&self, kind: Kind) -> Vec<Value> {
+        let stored = self.store.snapshot().under(&kind.resource().key_prefix);
+        let values = stored
+            .iter()
+            .map(|entry| serde_json::from_slice(entry.value()).unwrap());
+        values.collect()
+    }
+
+    pub(crate) fn get(&self, kind: Kind, namespace: Option<&str>, name: &str) -> Option<Value> {
+        let entry = self.store.get(&kind.resource().key(namespace, name))?;
+        Some(serde_json::from_slice(entry.value()).unwrap())
+    }
+
+    /// Forgets the past: whoever is behind gets 410.
+    pub(crate) fn compact(&self) {
+        self.store.compact(self.store.revision());
+    }
+
+    pub(crate) fn cut(&self, cut: bool) {
+        self.cut.send_replace(cut);
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        *self.cut.borrow()
+    }
+
+    pub(crate) fn client(&self) -> kube::Client {
+        let cloud = self.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            cloud.clone().answer(request).boxed()
+        });
+        kube::Client::new(service, "default")
+    }
+
+    async fn answer(
+        self,
+        request: Request<kube::client::Body>,
+    ) -> Result<Response<Body>, BoxError> {
+        let (head, _) = request.into_parts();
+        let uri = head.uri;
+        let (path, query) = (
+            uri.path().to_owned(),
+            uri.query().unwrap_or_default().to_owned(),
+        );
+        self.requests.lock().unwrap().push(uri.to_string());
+        let header = |name: &str| {
+            let value = head.headers.get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or_default().to_owned()
+        };
+        let is_watch = query.contains("watch=true");
+        let agent = header("user-agent");
+        let key = format!("{} {path}", agent.split(' ').next().unwrap_or_default());
+        if self.is_cut() {
+            return self.while_cut(is_watch, &key);
+        }
+        let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.path() == path) else {
+            return Ok(plain(StatusCode::NOT_FOUND, Bytes::new()));
+        };
+        let accept = header("accept");
+        let read = Read {
+            query: &query,
+            accept: &accept,
+            ..Read::all(kind.resource())
+        };
+        let response = self.reader.read(read).await;
+        let (parts, body) = response.into_parts();
+        if let (Some(lite), false) = (&self.lite, is_watch) {
+            let bytes = body.collect().await?.to_bytes();
+            if parts.status == StatusCode::OK {
+                lite.lock().unwrap().insert(key, bytes.clone());
+            }
+            return Ok(plain(parts.status, bytes));
+        }
+        let body = self.until_cut(body);
+        let Some(lite) = self.lite.clone() else {
+            return Ok(Response::from_parts(parts, body));
+        };
+        let body = body.map_frame(move |frame| {
+            if let (Some(data), Some(list)) = (frame.data_ref(), lite.lock().unwrap().get_mut(&key))
+            {
+                *list = folded(list, data);
+            }
+            frame
+        });
+        Ok(Response::from_parts(parts, body.boxed_unsync()))
+    }
+
+    fn while_cut(&self, is_watch: bool, key: &str) -> Result<Response<Body>, BoxError> {
+        match &self.lite {
+            None => Err("the link is cut".into()),
+            Some(_) if is_watch => Ok(plain(StatusCode::OK, Bytes::new())),
+            Some(lite) => Ok(match lite.lock().unwrap().get(key) {
+                Some(list) => plain(StatusCode::OK, list.clone()),
+                None => plain(StatusCode::NOT_FOUND, Bytes::new()),
+            }),
+        }
+    }
+
+    /// A body that ends with an error when the link is cut.
+    fn until_cut(&self, body: edgegrid_listwatch::Body) -> Body {
+        let mut cut = self.cut.subscribe();
+        let cut = async move {
+            let _ = cut.wait_for(|cut| *cut).await;
+        };
+        let frames = body
+            .into_data_stream()
+            .map(|data| Ok::<_, BoxError>(Frame::data(data?)));
+        let frames = frames.take_until(cut.boxed());
+        let end = self.cut.subscribe();
+        let last = stream::once(async move {
+            let is_cut = *end.borrow();
+            is_cut.then(|| Err(BoxError::from("the link was cut")))
+        });
+        StreamBody::new(frames.chain(last.filter_map(|last| async move { last }))).boxed_unsync()
+    }
+}
+
+/// A kept list with the events of a watch in it: what is added is appended, there or not, and the
+/// revision stays that of the list.
+fn folded(list: &[u8], events: &[u8]) -> Bytes {
+    let mut list: Value = serde_json::from_slice(list).unwrap();
+    let items = list["items"].as_array_mut().unwrap();
+    for line in events.split(|byte| *byte == b'\n') {
+        // A frame may end within an event; lite-apiserver loses some too.
+        let Ok(event) = serde_json::from_slice::<Value>(line) else {
+            continue;
+        };
+        let object = &event["object"];
+        let same = |item: &Value| name(item) == name(object);
+        match event["type"].as_str().unwrap() {
+            "ADDED" => items.push(object.clone()),
+            "MODIFIED" => {
+                let known = items.iter_mut().filter(|item| same(item));
+                known.for_each(|item| *item = object.clone());
+            }
+            "DELETED" => items.retain(|item| !same(item)),
+            _ => {}
+        }
+    }
+    Bytes::from(list.to_string())
+}
+
+fn plain(code: StatusCode, bytes: Bytes) -> Response<Body> {
+    let body = http_body_util::Full::new(bytes).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = code;
+    response
+}
+
+/// A node with labels.
+pub(crate) fn node(name: &str, labels: &[(&str, &str)]) -> Value {
+    let labels: BTreeMap<_, _> = labels.iter().copied().collect();
+    json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": name, "labels": labels } })
+}
+
+/// A service in `default` with an annotation, if any.
+pub(crate) fn service(name: &str, keys: Option<&str>) -> Value {
+    let mut service = json!({
+        "kind": "Service", "apiVersion": "v1",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }] },
+    });
+    if let Some(keys) = keys {
+        service["metadata"]["annotations"] = json!({ "topologyKeys": keys });
+    }
+    service
+}
+
+/// A slice of a service in `default`, with a ready endpoint on each node.
+pub(crate) fn slice(name: &str, service: &str, nodes: &[&str]) -> Value {
+    let endpoint = |(at, node): (usize, &&str)| {
+        let mut endpoint =
+            json!({ "addresses": [format!("10.0.0.{at}")], "conditions": { "ready": true } });
+        if !node.is_empty() {
+            endpoint["nodeName"] = (*node).into();
+        }
+        endpoint
+    };
+    json!({
+        "kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1",
+        "metadata": { "name": name, "namespace": "default", "labels": { "kubernetes.io/service-name": service } },
+        "addressType": "IPv4", "ports": [{ "port": 80 }],
+        "endpoints": nodes.iter().enumerate().map(endpoint).collect::<Vec<_>>(),
+    })
+}

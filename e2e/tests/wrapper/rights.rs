@@ -1,0 +1,104 @@
+//! The wrapper can do what it needs, and nothing else.
+
+use std::collections::BTreeSet;
+
+use edgegrid_testkit::edgegrid::{Settings, WRAPPER_ACCOUNT, Wrapper};
+use edgegrid_testkit::{Cluster, eventually};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
+use kube::discovery::Discovery;
+use kube::{Api, Client};
+use serde_json::json;
+
+const VERBS: [&str; 9] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "impersonate",
+];
+/// What `deploy/wrapper` grants, beyond what every account may do.
+const GRANTED: [&str; 17] = [
+    "authentication.k8s.io/tokenreviews create",
+    "core/endpoints list",
+    "core/endpoints watch",
+    "core/events create",
+    "core/events patch",
+    "core/namespaces list",
+    "core/namespaces watch",
+    "core/nodes list",
+    "core/nodes watch",
+    "core/services list",
+    "core/services watch",
+    "discovery.k8s.io/endpointslices list",
+    "discovery.k8s.io/endpointslices watch",
+    "events.k8s.io/events create",
+    "events.k8s.io/events patch",
+    "networking.k8s.io/servicecidrs list",
+    "networking.k8s.io/servicecidrs watch",
+];
+
+#[tokio::test]
+async fn every_verb_that_it_does_not_need_is_refused() {
+    let cluster = Cluster::upstream().await.unwrap();
+    crate::two_units(&cluster).await;
+    let settings = Settings::for_node(&cluster, "a-0").await.unwrap();
+    let wrapper = Wrapper::start(settings).await.unwrap();
+    wrapper.is_ready().await.unwrap();
+    eventually("Endpoints can be read too", async || {
+        wrapper.get("/api/v1/endpoints").await.map(drop)
+    })
+    .await
+    .unwrap();
+    let (namespace, name) = WRAPPER_ACCOUNT;
+    let client = cluster.client_as_service_account(namespace, name);
+    let mine = allowed(client.await.unwrap()).await;
+    let nobody = json!({ "metadata": { "name": "nobody", "namespace": namespace } });
+    let nobody = crate::object::<ServiceAccount>(&nobody);
+    cluster.apply::<ServiceAccount>(nobody).await.unwrap();
+    let client = cluster.client_as_service_account(namespace, "nobody");
+    let everybodys = allowed(client.await.unwrap()).await;
+    let granted: Vec<&String> = mine.difference(&everybodys).collect();
+    assert_eq!(granted, GRANTED);
+    let log = std::fs::read_to_string(wrapper.process().log()).unwrap();
+    assert!(!log.contains("403"), "it lacks a right: {log}");
+}
+
+/// Everything that exists, asked for with every verb.
+async fn allowed(client: Client) -> BTreeSet<String> {
+    let found = Discovery::new(client.clone()).run().await.unwrap();
+    let mut questions = Vec::new();
+    for group in found.groups() {
+        for (resource, _) in group.recommended_resources() {
+            questions.extend(VERBS.map(|verb| (resource.clone(), verb)));
+        }
+    }
+    assert!(questions.len() > 300, "{}", questions.len());
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client);
+    stream::iter(questions)
+        .map(async |(resource, verb)| {
+            let mut review = SelfSubjectAccessReview::default();
+            review.spec.resource_attributes = Some(ResourceAttributes {
+                group: Some(resource.group.clone()),
+                resource: Some(resource.plural.clone()),
+                verb: Some(verb.to_owned()),
+                ..ResourceAttributes::default()
+            });
+            let answer = reviews.create(&PostParams::default(), &review).await?;
+            let group = Some(&*resource.group).filter(|group| !group.is_empty());
+            let name = format!("{}/{} {verb}", group.unwrap_or("core"), resource.plural);
+            let allowed = answer.status.is_some_and(|status| status.allowed);
+            Ok::<_, kube::Error>(allowed.then_some(name))
+        })
+        .buffer_unordered(16)
+        .try_filter_map(async |name| Ok(name))
+        .try_collect()
+        .await
+        .unwrap()
+}
