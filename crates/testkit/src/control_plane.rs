@@ -113,8 +113,12 @@ impl ControlPlane {
 
     /// Kills kube-apiserver.
     pub(crate) fn stop_api_server(&self) {
-        self.programs()
-            .retain(|program| program.name() != API_SERVER);
+        self.stop(API_SERVER);
+    }
+
+    /// Kills a program: that is what dropping it does.
+    fn stop(&self, name: &str) {
+        self.programs().retain(|program| program.name() != name);
     }
 
     /// Starts kube-apiserver anew on what etcd has kept; waits until it answers.
@@ -215,12 +219,7 @@ impl ControlPlane {
         version: &str,
         without: &[String],
     ) -> Result<()> {
-        for old in self
-            .programs
-            .extract_if(.., |program| program.name() == CONTROLLER_MANAGER)
-        {
-            old.kill();
-        }
+        self.stop(CONTROLLER_MANAGER);
         self.start_controller_manager(version, without)
     }
 
