@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use edgegrid_testkit::{Cluster, Patience, eventually_within};
 use kube::Client;
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, interval};
 
 use crate::cluster::{self, Shape};
 use crate::process::Wrapper;
@@ -223,22 +223,21 @@ impl Bench<'_> {
     /// CPU of one move, as the mean of many.
     async fn moves(&self, wrapper: &Wrapper, node: usize, units: [&str; 2]) -> Result<Duration> {
         const TIMES: u32 = 100;
+        wrapper.uplink_at_rest().await?;
         let before = wrapper.usage()?.cpu;
         for n in 0..TIMES as usize {
             cluster::relabel(&self.client, node, units[n % 2]).await?;
         }
-        sleep(Duration::from_millis(500)).await;
+        wrapper.uplink_at_rest().await?;
         Ok(wrapper.usage()?.cpu.saturating_sub(before) / TIMES)
     }
 
     async fn heartbeats(&self, wrapper: &Wrapper, node: usize, count: usize) -> Result<u64> {
-        let bytes = "edgegrid_wrapper_upstream_bytes_total";
-        let before = wrapper.metric(bytes).await?;
+        let before = wrapper.uplink_at_rest().await?;
         for n in 0..count {
             cluster::heartbeat(&self.client, node, n).await?;
         }
-        sleep(Duration::from_millis(500)).await;
-        Ok(wrapper.metric(bytes).await? - before)
+        Ok(wrapper.uplink_at_rest().await? - before)
     }
 }
 

@@ -9,13 +9,16 @@ use edgegrid_benches::usage::{Usage, usage};
 use edgegrid_testkit::{Patience, eventually_within};
 use http::Request;
 use kube::{Client, Config};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 const ADDRESS: &str = "127.0.0.1:18392";
 const LOOK: Patience = Patience {
     limit: Duration::from_mins(5),
     pause: Duration::from_millis(2),
 };
+
+/// An uplink is at rest when nothing has come for this long.
+const REST: Duration = Duration::from_millis(500);
 
 /// `edgegrid wrapper`, ended with us.
 pub(crate) struct Wrapper {
@@ -74,8 +77,22 @@ impl Wrapper {
         usage(&[self.child.id()])
     }
 
+    /// Bytes that have come over the uplink, once no more come.
+    pub(crate) async fn uplink_at_rest(&self) -> Result<u64> {
+        let name = "edgegrid_wrapper_upstream_bytes_total";
+        let mut bytes = self.metric(name).await?;
+        loop {
+            sleep(REST).await;
+            let now = self.metric(name).await?;
+            if now == bytes {
+                return Ok(bytes);
+            }
+            bytes = now;
+        }
+    }
+
     /// A number of `/metrics`.
-    pub(crate) async fn metric(&self, name: &str) -> Result<u64> {
+    async fn metric(&self, name: &str) -> Result<u64> {
         let text = self.text("/metrics").await?;
         let line = text
             .lines()

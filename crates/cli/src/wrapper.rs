@@ -1,5 +1,6 @@
 //! `edgegrid wrapper`: the API as this node's kube-proxy and CoreDNS are to see it.
 
+use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub(crate) struct Args {
         value_name = "FOLDER",
         default_value = "/var/lib/edgegrid/wrapper"
     )]
-    state_folder: PathBuf,
+    state_folder: OsString,
 
     /// Ask for lists as streams; leave off behind a lite-apiserver, which keeps only lists.
     #[arg(long)]
@@ -161,9 +162,9 @@ async fn serve(args: &Args) -> Result<()> {
     for text in &args.bind_address {
         sockets.extend(bind(args, tls.as_ref(), text).await?);
     }
-    let state = Some(args.state_folder.clone()).filter(|folder| !folder.as_os_str().is_empty());
+    let state = Some(&args.state_folder).filter(|folder| !folder.is_empty());
     let config = Config {
-        state,
+        state: state.map(PathBuf::from),
         stream_lists: args.stream_lists,
         debug: args.debug,
         access: args.beyond_loopback.access(),

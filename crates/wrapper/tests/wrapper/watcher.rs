@@ -38,6 +38,33 @@ fn shown(store: &Store<EndpointSlice>) -> BTreeMap<String, Value> {
     state.iter().map(named).collect()
 }
 
+/// Changes slices, and now and then removes one.
+async fn churn(cloud: &Cloud, round: usize) {
+    for n in 0..30 {
+        let nodes: &[&str] = [&["a-0", "b-0"][..], &["a-1"], &["b-0"], &[]][(round + n) % 4];
+        let name = format!("web-{}", n % 7);
+        cloud.put(Kind::Slices, &slice(&name, "web", nodes));
+        if n % 10 == 3 {
+            let name = format!("web-{}", (n + 3) % 7);
+            cloud.delete(Kind::Slices, Some("default"), &name);
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn holds_the_rule(store: &Store<EndpointSlice>, cloud: &Cloud) {
+    let wanted = expected_slices("a-0", cloud);
+    eventually("it holds what the rule says", async || {
+        let shown = shown(store);
+        if shown == wanted {
+            Ok(())
+        } else {
+            Err(format!("{shown:#?}"))
+        }
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn kube_runtimes_watcher_misses_nothing() {
     let (cloud, disk) = (Cloud::default(), tempfile::tempdir().unwrap());
@@ -49,33 +76,18 @@ async fn kube_runtimes_watcher_misses_nothing() {
     let current = Arc::new(Mutex::new(running.client()));
     let mut stores = Vec::new();
     let mut tasks = tokio::task::JoinSet::new();
-    for config in [
+    let configs = [
         watcher::Config::default(),
         watcher::Config::default().streaming_lists(),
-    ] {
+    ];
+    for config in configs {
         let (store, writer) = reflector::store::<EndpointSlice>();
-        let stream = watcher(Api::all(through(&current)), config)
-            .default_backoff()
-            .reflect(writer);
-        tasks.spawn(stream.for_each(|_| async {}));
+        let events = watcher(Api::all(through(&current)), config).default_backoff();
+        tasks.spawn(events.reflect(writer).for_each(|_| async {}));
         stores.push(store);
     }
     for round in 0..40 {
-        for n in 0..30 {
-            let nodes: &[&str] = [&["a-0", "b-0"][..], &["a-1"], &["b-0"], &[]][(round + n) % 4];
-            cloud.put(
-                Kind::Slices,
-                &slice(&format!("web-{}", n % 7), "web", nodes),
-            );
-            if n % 10 == 3 {
-                cloud.delete(
-                    Kind::Slices,
-                    Some("default"),
-                    &format!("web-{}", (n + 3) % 7),
-                );
-            }
-            tokio::task::yield_now().await;
-        }
+        churn(&cloud, round).await;
         match round % 4 {
             0 => cloud.compact(),
             1 => {
@@ -90,17 +102,8 @@ async fn kube_runtimes_watcher_misses_nothing() {
             }
             _ => {}
         }
-        let wanted = expected_slices("a-0", &cloud);
         for store in &stores {
-            eventually("it holds what the rule says", async || {
-                let shown = shown(store);
-                if shown == wanted {
-                    Ok(())
-                } else {
-                    Err(format!("round {round}: {shown:#?}"))
-                }
-            })
-            .await;
+            holds_the_rule(store, &cloud).await;
         }
     }
 }
