@@ -251,8 +251,11 @@ impl Actor<'_> {
         }
     }
 
+    /// The API server keeps a revision's data byte by byte and refuses any change of it, also the one that
+    /// comes of reading and writing it again: so it is told as Go would write it.
     async fn create_revision(&self, name: &str, body: &Value) -> Result<(), Halt> {
-        match self.calls().create(&entries::revisions(), name, body).await {
+        let (revisions, text) = (entries::revisions(), rules::canonical_text(body));
+        match self.calls().create_as_written(&revisions, name, text).await {
             Ok(written) => {
                 self.note(Kind::Revisions, written.version());
                 Ok(())

@@ -153,13 +153,21 @@ impl Calls<'_> {
         name: &str,
         body: &Value,
     ) -> Result<Written, Error> {
+        self.create_as_written(kind, name, body.to_string()).await
+    }
+
+    /// Creates an object whose very bytes matter.
+    pub(crate) async fn create_as_written(
+        &self,
+        kind: &ApiResource,
+        name: &str,
+        body: String,
+    ) -> Result<Written, Error> {
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.into()),
             ..PostParams::default()
         };
-        let request = self
-            .path(kind)
-            .create(&params, body.to_string().into_bytes());
+        let request = self.path(kind).create(&params, body.into_bytes());
         self.send(Call::new("create", kind, name), request).await
     }
 

@@ -32,6 +32,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::Value;
 
+pub use canonical::text as canonical_text;
 pub use claim::{Claim, claim_name, claim_names};
 pub use identity::{ordinal, pod_name, set_reference};
 pub use notice::{Notice, Verb, foreign_controller, of_claim, of_pod};

@@ -12,7 +12,8 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::support::{
-    Ours, THEIRS, add_nodes, all, api, create_set, identities, nginx, rolled_out, told,
+    Ours, THEIRS, add_nodes, all, api, cluster_without_theirs, create_set, identities, nginx,
+    rolled_out, told,
 };
 
 async fn image(cluster: &Cluster, tag: &str) {
@@ -114,6 +115,37 @@ async fn a_set_changes_hands_in_the_middle_of_a_rollout_and_back() {
     let numbers = revisions(&cluster).await;
     assert_eq!(numbers.len(), 3, "a rollback reuses: {numbers:?}");
     assert_eq!(numbers.values().max(), Some(&4));
+}
+
+/// The garbage collector patches revisions, and the API server refuses that if their data would change by
+/// being read and written again, as it does for text that Go escapes.
+#[tokio::test]
+async fn a_set_whose_template_has_any_text_is_deleted_without_its_pods_and_made_again() {
+    let cluster = cluster_without_theirs().await;
+    let ours = Ours::start(&cluster).await;
+    let mut web = nginx(1);
+    web["spec"]["template"]["metadata"]["annotations"] = json!({ "note": "<b> & \u{2028}é" });
+    create_set(&cluster, &web).await;
+    rolled_out(&cluster).await.unwrap();
+    let (pods, before) = (
+        identities(&cluster).await.unwrap(),
+        revisions(&cluster).await,
+    );
+    cluster
+        .kubectl([
+            "delete",
+            "statefulset",
+            "web",
+            "--cascade=orphan",
+            "--timeout=20s",
+        ])
+        .await
+        .unwrap();
+    create_set(&cluster, &web).await;
+    rolled_out(&cluster).await.unwrap();
+    assert_eq!(identities(&cluster).await.unwrap(), pods, "adopted");
+    assert_eq!(revisions(&cluster).await, before);
+    ours.stop().await;
 }
 
 #[tokio::test]

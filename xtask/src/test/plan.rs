@@ -162,7 +162,15 @@ mod tests {
         let (planned, left_out) = without(|need| matches!(need, Need::Programs(_) | Need::Go));
         assert!(!names(&planned).contains(&"e2e") && names(&planned).contains(&"unit"));
         let what: Vec<&str> = left_out.iter().map(|left| left.what.as_str()).collect();
-        assert_eq!(what, ["upstream", "tables", "diff-api", "e2e", "bench"]);
+        let of_go = [
+            "upstream",
+            "tables",
+            "diff-api",
+            "e2e",
+            "diff-statefulset",
+            "bench",
+        ];
+        assert_eq!(what, of_go);
         assert!(left_out.iter().all(|left| left.why == "reason"));
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 const EXACT: u64 = 1 << 53;
 
 /// The canonical text of a value: sorted keys, no blanks, HTML-safe strings, float numbers.
-pub(super) fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     let mut text = String::new();
     write(&mut text, value);
     text
