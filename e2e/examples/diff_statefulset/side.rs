@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use edgegrid_testkit::edgegrid::Controller;
-use edgegrid_testkit::{Cluster, eventually, node};
+use edgegrid_testkit::{Cluster, Patience, eventually, eventually_within, node};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{
+    DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy,
+};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -239,9 +241,28 @@ impl<'a> Life<'a> {
             Ok(())
         })
         .await?;
-        self.quiet().await;
+        self.nodes_are_done().await?;
         let order = std::mem::take(&mut *self.log.lock().expect("no panic while locked"));
         snapshot(&self.cluster.client(), self.namespace, order).await
+    }
+
+    /// Waits until the simulated node has started and ended all that it was told to, however busy it is.
+    async fn nodes_are_done(&self) -> Result<()> {
+        let pods: Api<Pod> = self.api();
+        let patience = Patience {
+            limit: LIMIT,
+            pause: Duration::from_millis(500),
+        };
+        eventually_within(patience, "the node is done", async || {
+            self.quiet().await;
+            for pod in pods.list(&ListParams::default()).await?.items {
+                let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
+                let is_done = phase != Some("Pending") && pod.metadata.deletion_timestamp.is_none();
+                ensure!(is_done, "{} is {phase:?}", pod.name_any());
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn quiet(&self) {
