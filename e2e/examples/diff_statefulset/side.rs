@@ -1,5 +1,6 @@
 //! One of the two controllers, and the life of a set under it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -117,8 +118,12 @@ impl<'a> Life<'a> {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let mut watches = JoinSet::new();
         let (client, written) = (cluster.client(), log.clone());
+        let mut seen = BTreeSet::new();
         let note = move |event: &Event<Pod>| {
-            note(event, &mut written.lock().expect("no panic while locked"));
+            // Each creation and each deletion once, however often a pod changes.
+            let news = news(event).filter(|news| seen.insert(news.clone()));
+            let mut log = written.lock().expect("no panic while locked");
+            log.extend(news.and_then(|news| news.split_once(' ').map(|(what, _)| what.to_owned())));
         };
         observe(
             &mut watches,
@@ -307,25 +312,21 @@ fn observe<K>(
     }));
 }
 
-/// Creations, deletions and departures of pods, as they are told.
-fn note(event: &Event<Pod>, log: &mut Vec<String>) {
-    match event {
+/// That a pod is there or leaves, with its uid.
+fn news(event: &Event<Pod>) -> Option<String> {
+    let (pod, is_leaving) = match event {
         Event::Apply(pod) | Event::InitApply(pod) => {
-            let uid = pod.uid().unwrap_or_default();
-            let mark = if pod.metadata.deletion_timestamp.is_some() {
-                '-'
-            } else {
-                '+'
-            };
-            log.push(format!("{mark}{} {uid}", pod.name_any()));
+            (pod, pod.metadata.deletion_timestamp.is_some())
         }
-        Event::Delete(pod) => log.push(format!(
-            "-{} {}",
-            pod.name_any(),
-            pod.uid().unwrap_or_default()
-        )),
-        Event::Init | Event::InitDone => {}
-    }
+        Event::Delete(pod) => (pod, true),
+        Event::Init | Event::InitDone => return None,
+    };
+    let mark = if is_leaving { '-' } else { '+' };
+    Some(format!(
+        "{mark}{} {}",
+        pod.name_any(),
+        pod.uid().unwrap_or_default()
+    ))
 }
 
 fn gone_is_fine(result: kube::Result<()>) -> kube::Result<()> {
