@@ -1,15 +1,18 @@
 //! One of the two controllers, and the life of a set under it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use edgegrid_testkit::edgegrid::Controller;
-use edgegrid_testkit::{Cluster, eventually, node};
+use edgegrid_testkit::{Cluster, Patience, eventually, eventually_within, node};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{
+    DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy,
+};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -115,8 +118,12 @@ impl<'a> Life<'a> {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let mut watches = JoinSet::new();
         let (client, written) = (cluster.client(), log.clone());
+        let mut seen = BTreeSet::new();
         let note = move |event: &Event<Pod>| {
-            note(event, &mut written.lock().expect("no panic while locked"));
+            // Each creation and each deletion once, however often a pod changes.
+            let news = news(event).filter(|news| seen.insert(news.clone()));
+            let mut log = written.lock().expect("no panic while locked");
+            log.extend(news.and_then(|news| news.split_once(' ').map(|(what, _)| what.to_owned())));
         };
         observe(
             &mut watches,
@@ -239,9 +246,28 @@ impl<'a> Life<'a> {
             Ok(())
         })
         .await?;
-        self.quiet().await;
+        self.nodes_are_done().await?;
         let order = std::mem::take(&mut *self.log.lock().expect("no panic while locked"));
         snapshot(&self.cluster.client(), self.namespace, order).await
+    }
+
+    /// Waits until the simulated node has started and ended all that it was told to, however busy it is.
+    async fn nodes_are_done(&self) -> Result<()> {
+        let pods: Api<Pod> = self.api();
+        let patience = Patience {
+            limit: LIMIT,
+            pause: Duration::from_millis(500),
+        };
+        eventually_within(patience, "the node is done", async || {
+            self.quiet().await;
+            for pod in pods.list(&ListParams::default()).await?.items {
+                let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
+                let is_done = phase != Some("Pending") && pod.metadata.deletion_timestamp.is_none();
+                ensure!(is_done, "{} is {phase:?}", pod.name_any());
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn quiet(&self) {
@@ -286,25 +312,21 @@ fn observe<K>(
     }));
 }
 
-/// Creations, deletions and departures of pods, as they are told.
-fn note(event: &Event<Pod>, log: &mut Vec<String>) {
-    match event {
+/// That a pod is there or leaves, with its uid.
+fn news(event: &Event<Pod>) -> Option<String> {
+    let (pod, is_leaving) = match event {
         Event::Apply(pod) | Event::InitApply(pod) => {
-            let uid = pod.uid().unwrap_or_default();
-            let mark = if pod.metadata.deletion_timestamp.is_some() {
-                '-'
-            } else {
-                '+'
-            };
-            log.push(format!("{mark}{} {uid}", pod.name_any()));
+            (pod, pod.metadata.deletion_timestamp.is_some())
         }
-        Event::Delete(pod) => log.push(format!(
-            "-{} {}",
-            pod.name_any(),
-            pod.uid().unwrap_or_default()
-        )),
-        Event::Init | Event::InitDone => {}
-    }
+        Event::Delete(pod) => (pod, true),
+        Event::Init | Event::InitDone => return None,
+    };
+    let mark = if is_leaving { '-' } else { '+' };
+    Some(format!(
+        "{mark}{} {}",
+        pod.name_any(),
+        pod.uid().unwrap_or_default()
+    ))
 }
 
 fn gone_is_fine(result: kube::Result<()>) -> kube::Result<()> {

@@ -22,7 +22,7 @@ pub(crate) struct Snapshot {
 pub(crate) async fn snapshot(
     client: &Client,
     namespace: &str,
-    log: Vec<String>,
+    order: Vec<String>,
 ) -> Result<Snapshot> {
     let mut objects = BTreeMap::new();
     let set = get::<StatefulSet>(client, namespace).await?;
@@ -42,10 +42,7 @@ pub(crate) async fn snapshot(
         let shown = json!({ "metadata": normal_metadata(&revision), "data": revision["data"], "revision": revision["revision"] });
         objects.insert(format!("revision {}", name(&revision)), shown);
     }
-    Ok(Snapshot {
-        objects,
-        order: once(log),
-    })
+    Ok(Snapshot { objects, order })
 }
 
 impl Snapshot {
@@ -100,15 +97,6 @@ fn explain(path: &str, theirs: &Value, ours: &Value) -> Vec<String> {
         (a, b) if a == b => Vec::new(),
         (a, b) => vec![format!("{path}: theirs {a}, ours {b}")],
     }
-}
-
-/// Each creation and each deletion of a pod once.
-fn once(log: Vec<String>) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    let first = log.into_iter().filter(|entry| seen.insert(entry.clone()));
-    first
-        .filter_map(|entry| entry.split_once(' ').map(|(what, _)| what.to_owned()))
-        .collect()
 }
 
 async fn get<K: Resource<DynamicType = ()>>(
