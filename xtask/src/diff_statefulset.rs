@@ -1,7 +1,5 @@
 //! `cargo xtask diff-statefulset`: our StatefulSet controller beside that of kube-controller-manager.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use anyhow::Result;
 
 use crate::program::{Build, EDGEGRID, comparing};
@@ -28,11 +26,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     compare(args, Build::Alone)
 }
 
-/// A few scenarios, others each time: the run prints its seed.
+/// A few scenarios, the same each time: a seed that nobody has tried is no test of a change.
 pub(crate) fn smoke() -> Result<()> {
     let args = Args {
         scenarios: SMOKE_SCENARIOS,
-        seed: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
+        seed: 1,
         only: None,
     };
     compare(&args, Build::WithTests)
