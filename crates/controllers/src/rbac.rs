@@ -1,39 +1,10 @@
 //! What the controller may do in a cluster: the one list from which `deploy/rbac` is generated.
 //!
-//! A request that no rule allows is refused by the API server, so a controller that needs more
-//! adds it here, next to why. Secrets, pods and the like are not in the list and never read.
+//! Secrets, pods and the like are not in it and never read.
 
 use edgegrid_api::names;
-use k8s_openapi::api::rbac::v1::PolicyRule;
+use edgegrid_runtime::rbac::{Objects, Rule};
 use kube::ResourceExt;
-
-/// One line of the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// API group, empty for the core.
-    pub group: &'static str,
-    /// Kinds, and subresources as `kind/subresource`.
-    pub resources: &'static [&'static str],
-    /// Which objects of them.
-    pub objects: Objects,
-    /// What may be done.
-    pub verbs: &'static [&'static str],
-    /// What for.
-    pub why: &'static str,
-}
-
-/// Objects that a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objects {
-    /// All of the cluster.
-    All,
-    /// Our five definitions.
-    OurDefinitions,
-    /// All in the namespace of the lease.
-    InLeaseNamespace,
-    /// The lease itself.
-    OurLease,
-}
 
 /// All that the controller may do. An apply that makes an object needs `create` besides `patch`.
 pub const RULES: &[Rule] = &[
@@ -111,7 +82,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         group: "apiextensions.k8s.io",
         resources: &["customresourcedefinitions"],
-        objects: Objects::OurDefinitions,
+        objects: Objects::Named(definitions),
         verbs: &["get", "list", "watch", "patch"],
         why: "upgrades; that unit-node-all was made is noted there",
     },
@@ -145,30 +116,6 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-impl Rule {
-    /// Whether the rule is about the namespace of the lease alone.
-    pub const fn is_namespaced(&self) -> bool {
-        matches!(self.objects, Objects::InLeaseNamespace | Objects::OurLease)
-    }
-
-    /// The rule as roles hold it.
-    pub fn policy(&self) -> PolicyRule {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let names = match self.objects {
-            Objects::All | Objects::InLeaseNamespace => None,
-            Objects::OurDefinitions => Some(definitions()),
-            Objects::OurLease => Some(vec![names::CONTROLLER.to_owned()]),
-        };
-        PolicyRule {
-            api_groups: Some(vec![self.group.to_owned()]),
-            resources: Some(owned(self.resources)),
-            resource_names: names,
-            verbs: owned(self.verbs),
-            non_resource_urls: None,
-        }
-    }
-}
-
 fn definitions() -> Vec<String> {
     let mut names: Vec<String> = edgegrid_api::crds()
         .iter()
@@ -189,7 +136,8 @@ mod tests {
             for resource in rule.resources {
                 for verb in rule.verbs {
                     assert!(*verb != "*" && *resource != "*" && rule.group != "*");
-                    let line = format!("{verb} {}/{resource} {:?}", rule.group, rule.objects);
+                    let objects = rule.policy("lease").resource_names;
+                    let line = format!("{verb} {}/{resource} {objects:?}", rule.group);
                     assert!(seen.insert(line.clone()), "{line} twice");
                 }
             }

@@ -16,6 +16,7 @@ pub mod executor;
 pub mod fence;
 pub mod lease;
 pub mod logging;
+pub mod rbac;
 pub mod shutdown;
 pub mod tasks;
 

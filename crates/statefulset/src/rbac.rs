@@ -1,35 +1,6 @@
 //! What the controller may do in a cluster: the one list from which `deploy/rbac/statefulset.yaml` is made.
-//!
-//! A request that no rule allows is refused by the API server, so whoever needs more adds it here, next to
-//! why.
 
-use k8s_openapi::api::rbac::v1::PolicyRule;
-
-/// One line of the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// API group, empty for the core.
-    pub group: &'static str,
-    /// Kinds, and subresources as `kind/subresource`.
-    pub resources: &'static [&'static str],
-    /// Which objects of them.
-    pub objects: Objects,
-    /// What may be done.
-    pub verbs: &'static [&'static str],
-    /// What for.
-    pub why: &'static str,
-}
-
-/// Objects that a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objects {
-    /// All of the cluster.
-    All,
-    /// All in the namespace of the lease.
-    InLeaseNamespace,
-    /// The lease itself.
-    OurLease,
-}
+use edgegrid_runtime::rbac::{Objects, Rule};
 
 /// All that the controller may do.
 pub const RULES: &[Rule] = &[
@@ -105,26 +76,6 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-impl Rule {
-    /// Whether the rule is about the namespace of the lease alone.
-    pub const fn is_namespaced(&self) -> bool {
-        matches!(self.objects, Objects::InLeaseNamespace | Objects::OurLease)
-    }
-
-    /// The rule as roles hold it, with the name of the lease.
-    pub fn policy(&self, lease: &str) -> PolicyRule {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let is_lease = self.objects == Objects::OurLease;
-        PolicyRule {
-            api_groups: Some(vec![self.group.to_owned()]),
-            resources: Some(owned(self.resources)),
-            resource_names: is_lease.then(|| vec![lease.to_owned()]),
-            verbs: owned(self.verbs),
-            non_resource_urls: None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,13 +88,5 @@ mod tests {
             assert!(!is_about_claims || !rule.verbs.contains(&"delete"));
             assert!(!rule.why.is_empty());
         }
-    }
-
-    #[test]
-    fn only_the_rule_about_the_lease_names_an_object() {
-        let named = RULES
-            .iter()
-            .filter_map(|rule| rule.policy("ours").resource_names);
-        assert_eq!(named.collect::<Vec<_>>(), [["ours"]]);
     }
 }

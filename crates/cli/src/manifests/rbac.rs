@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use edgegrid_api::names;
-use edgegrid_controllers::rbac as grids;
-use edgegrid_statefulset::rbac as sets;
+use edgegrid_runtime::rbac::Rule;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
@@ -23,25 +22,25 @@ pub(super) struct Account {
 impl Account {
     /// That of `edgegrid controller`.
     pub(super) fn of_grids() -> Self {
-        let (here, there): (Vec<_>, Vec<_>) =
-            grids::RULES.iter().partition(|rule| rule.is_namespaced());
-        Self {
-            name: names::CONTROLLER,
-            everywhere: there.into_iter().map(grids::Rule::policy).collect(),
-            at_home: here.into_iter().map(grids::Rule::policy).collect(),
-        }
+        Self::new(names::CONTROLLER, edgegrid_controllers::rbac::RULES)
     }
 
     /// That of `edgegrid statefulset`.
     pub(super) fn of_sets() -> Self {
-        let name = names::STATEFULSET_CONTROLLER;
-        let (here, there): (Vec<_>, Vec<_>) =
-            sets::RULES.iter().partition(|rule| rule.is_namespaced());
-        let policy = |rule: &sets::Rule| rule.policy(name);
+        Self::new(
+            names::STATEFULSET_CONTROLLER,
+            edgegrid_statefulset::rbac::RULES,
+        )
+    }
+
+    /// Account and lease have one name.
+    fn new(name: &'static str, rules: &[Rule]) -> Self {
+        let (here, there): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| rule.is_namespaced());
+        let policies = |rules: Vec<&Rule>| rules.iter().map(|rule| rule.policy(name)).collect();
         Self {
             name,
-            everywhere: there.into_iter().map(policy).collect(),
-            at_home: here.into_iter().map(policy).collect(),
+            everywhere: policies(there),
+            at_home: policies(here),
         }
     }
 
