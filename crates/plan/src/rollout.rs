@@ -100,13 +100,16 @@ pub fn wave(
 }
 
 /// The outdated units that are changed now: those in flight with an earlier template, whose place is
-/// theirs already and for whom a new template may be the way out, and as many others as have room.
+/// theirs already and for whom a new template may be the way out, and as many others as have room. With
+/// fewer places than units in flight, as after the limit was lowered, even those take turns.
 fn chosen(outdated: &BTreeSet<String>, in_flight: &[InFlight], limit: usize) -> BTreeSet<String> {
     let flying: BTreeSet<&String> = in_flight.iter().map(|unit| &unit.unit).collect();
     let (again, others): (Vec<_>, Vec<_>) = outdated.iter().partition(|unit| flying.contains(unit));
+    let current = flying.len().saturating_sub(again.len());
     let places = limit.saturating_sub(flying.len());
     again
         .into_iter()
+        .take(limit.saturating_sub(current))
         .chain(others.into_iter().take(places))
         .cloned()
         .collect()
@@ -209,6 +212,21 @@ mod tests {
             assert_eq!(wave.go, go, "{max:?}");
             assert_eq!(wave.go.len() + wave.waiting.len(), 4);
         }
+    }
+
+    #[test]
+    fn after_the_limit_was_lowered_units_in_flight_take_turns_too() {
+        let earlier = |unit: &str| InFlight {
+            unit: unit.into(),
+            deadline: None,
+        };
+        let go = |outdated: &[&str], in_flight| {
+            wave(&rollout(Some(1), false), &units(outdated), in_flight, NOW).go
+        };
+        let both = || vec![earlier("a"), earlier("b")];
+        assert_eq!(go(&["a", "b", "c"], both()), units(&["a"]));
+        let second = vec![flying("a", 5), earlier("b")];
+        assert_eq!(go(&["b", "c"], second), units(&[]));
     }
 
     #[test]
