@@ -6,6 +6,7 @@ use edgegrid_plan::definitions::{Decision, decide};
 use edgegrid_plan::{Kind, Step};
 use edgegrid_runtime::backoff::{Backoff, Pace};
 use edgegrid_runtime::executor::{Class, WriteError};
+use edgegrid_runtime::logging::chain;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject};
 use kube::runtime::conditions::is_crd_established;
@@ -15,7 +16,6 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tracing::{debug, info, warn};
 
-use crate::controller::chain;
 use crate::execute::{Execution, api_resource};
 
 /// How attempts are spaced: an API server that is away comes back, and so do rights.

@@ -17,10 +17,12 @@ mod link;
 mod stream;
 mod wire;
 
-use crate::feed::{Feed, Selection};
+use crate::feed::Feed;
 use crate::keeper::Keeper;
+use edgegrid_runtime::backoff::{Backoff, Pace};
 use edgegrid_runtime::shutdown::Shutdown;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
@@ -29,11 +31,13 @@ use tokio::time::{Instant, sleep};
 pub use link::Link;
 use stream::Ended;
 use wire::Trouble;
-pub(crate) use wire::chain;
 
-/// The first wait after a failure and the longest.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How long to wait after failures in a row. What a whole site lost at once comes back apart.
+const PACE: Pace = Pace {
+    first: Duration::from_millis(100),
+    longest: Duration::from_secs(5),
+    spread: 100,
+};
 /// A watch that lived this long was no failure.
 const LIVED: Duration = Duration::from_secs(1);
 
@@ -79,7 +83,7 @@ impl Upstream {
     /// Follows one feed for ever.
     async fn follow(self, feed: Feed) {
         let selection = feed.selection(self.keeper.node());
-        let mut pause = Pause::new(&selection);
+        let mut pause = Pause::new();
         let mut revision = self.keeper.resume(&feed);
         let mut doubted = false;
         loop {
@@ -111,41 +115,28 @@ impl Upstream {
 
 /// How long to wait after failures in a row, and what to say about them.
 struct Pause {
-    wait: Duration,
-    random: u64,
+    failures: Backoff<()>,
+    jitter: RandomState,
     said: String,
 }
 
 impl Pause {
-    fn new(selection: &Selection) -> Self {
-        // Feeds that fail together come back apart: each starts its sequence elsewhere, and so
-        // does each process.
-        let bytes = selection.user_agent.bytes().chain(selection.path.bytes());
-        let seed = bytes.fold(u64::from(std::process::id()), |seed, byte| {
-            seed.wrapping_mul(31).wrapping_add(u64::from(byte))
-        });
+    fn new() -> Self {
         Self {
-            wait: FIRST_WAIT,
-            random: seed | 1,
+            failures: Backoff::new(PACE),
+            jitter: RandomState::new(),
             said: String::new(),
         }
     }
 
     fn reset(&mut self) {
-        self.wait = FIRST_WAIT;
+        self.failures.success(&());
         self.said.clear();
     }
 
-    /// Between half the wait and all of it; the next one is twice as long.
     async fn wait(&mut self) {
-        self.random = self
-            .random
-            .wrapping_mul(0x5851_f42d_4c95_7f2d)
-            .wrapping_add(1);
-        let share = u32::try_from((self.random >> 33) % 512).unwrap_or(0);
-        let wait = self.wait / 2 + self.wait / 2 * share / 512;
-        self.wait = (self.wait * 2).min(LONGEST_WAIT);
-        sleep(wait).await;
+        let jitter = self.jitter.hash_one(Instant::now());
+        sleep(self.failures.failure(&(), jitter)).await;
     }
 
     /// A trouble that goes on is told once: flash is small.

@@ -1,13 +1,14 @@
 //! One list or watch: the request, and its answer taken in as it comes.
 
 use super::items::Items;
-use super::wire::{ListHead, Message, Trouble, chain, message};
+use super::wire::{ListHead, Message, Trouble, message};
 use super::{LIVED, Upstream};
 use crate::feed::{Feed, Selection};
 use crate::keeper::Believed;
 use crate::keeper::listing::Listing;
 use crate::kinds::Kind;
 use bytes::{Buf, Bytes, BytesMut};
+use edgegrid_runtime::logging::chain;
 use http::header::{ACCEPT, USER_AGENT};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
