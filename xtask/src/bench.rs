@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use anyhow::Result;
+use edgegrid_upstream::{Program, defaults};
 
 use crate::program::{Build, EDGEGRID, measuring};
 use crate::{demo, process, upstream};
@@ -28,6 +29,8 @@ enum Subject {
     Apiserver,
     /// `edgegrid controller` on kube-apiserver, beside a plain loop of creates.
     Controller,
+    /// Our DNS server beside CoreDNS.
+    Dns,
     /// Our StatefulSet controller beside that of kube-controller-manager.
     Statefulset,
     /// `edgegrid wrapper` on kube-apiserver, beside a direct watch.
@@ -35,10 +38,11 @@ enum Subject {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    upstream::ensure(&demo::programs())?;
+    upstream::ensure(&needed(args.subject))?;
     let mut bench = match args.subject {
         Subject::Apiserver => measuring("apiserver").built(Build::Release)?,
         Subject::Controller => measuring_edgegrid("controller", Build::Release)?,
+        Subject::Dns => measuring("dns").built(Build::Release)?,
         Subject::Statefulset => measuring_edgegrid("statefulset", Build::Release)?,
         Subject::Wrapper => measuring_edgegrid("wrapper", Build::Release)?,
     };
@@ -49,6 +53,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bench.arg("--write");
     }
     process::run(&mut bench)
+}
+
+/// The programs of others that a measurement runs.
+fn needed(subject: Subject) -> Vec<Program> {
+    let mut programs = demo::programs();
+    if let Subject::Dns = subject {
+        programs.extend(defaults().filter(|program| program.name() == "coredns"));
+    }
+    programs
 }
 
 /// Every measurement once, with next to nothing to measure: it shows that the program still works.

@@ -10,7 +10,7 @@ use crate::program::{Build, measuring};
 /// What the step of `cargo xtask test` may take.
 const SMOKE_SECONDS: u64 = 20;
 
-/// Feed random input to the parsers, the patches, the schemas and the API server.
+/// Feed random input to the parsers, the patches, the schemas, the API server and the DNS server.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// How many inputs each target is given.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
-use http::Request;
+use anyhow::Result;
+use edgegrid_benches::answered;
 use kube::Client;
 
 /// Resources that the controller reads or writes.
@@ -31,48 +31,17 @@ pub(crate) struct Calls {
 impl Calls {
     /// What was answered until now.
     pub(crate) async fn until_now(client: &Client) -> Result<Self> {
-        let request = Request::get("/metrics").body(Vec::new())?;
-        let text = client.request_text(request).await.context("read metrics")?;
         let mut calls = Self::default();
-        for line in text.lines() {
-            calls.read(line);
+        for answered in answered::until_now(client).await? {
+            if answered.verb == "WATCH" || !RESOURCES.contains(&answered.resource.as_str()) {
+                continue;
+            }
+            *calls.by_kind.entry(answered.kind()).or_default() += answered.count;
+            if answered.code == "409" {
+                calls.conflicts += answered.count;
+            }
         }
         Ok(calls)
-    }
-
-    fn read(&mut self, line: &str) {
-        let Some(rest) = line.strip_prefix("apiserver_request_total{") else {
-            return;
-        };
-        let Some((labels, count)) = rest.rsplit_once("} ") else {
-            return;
-        };
-        let label = |name: &str| {
-            let (_, from) = labels.split_once(&format!("{name}=\""))?;
-            from.split_once('"').map(|(value, _)| value)
-        };
-        let (Some(verb), Some(resource)) = (label("verb"), label("resource")) else {
-            return;
-        };
-        let count: f64 = count.parse().unwrap_or(0.0);
-        if verb == "WATCH" || !RESOURCES.contains(&resource) {
-            return;
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a counter"
-        )]
-        let count = count as u64;
-        let subresource = label("subresource").filter(|sub| !sub.is_empty());
-        let subresource = subresource.map(|sub| format!("/{sub}")).unwrap_or_default();
-        *self
-            .by_kind
-            .entry(format!("{verb} {resource}{subresource}"))
-            .or_default() += count;
-        if label("code") == Some("409") {
-            self.conflicts += count;
-        }
     }
 
     /// What was answered after `earlier`.

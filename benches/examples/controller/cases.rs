@@ -11,7 +11,7 @@ use kube::Client;
 use tokio::time::Instant;
 
 use crate::calls::Calls;
-use crate::load;
+use crate::load::{self, Write};
 use crate::process::Controller;
 
 /// So many grids over so many units of one node.
@@ -43,8 +43,10 @@ impl FromStr for Case {
 /// What a case showed.
 pub(crate) struct Measured {
     pub(crate) case: Case,
-    /// Time of the plain loop for as many Deployments.
-    pub(crate) plain: Duration,
+    /// Time of a plain loop of POSTs for as many Deployments.
+    pub(crate) creating: Duration,
+    /// Time of a plain loop of applies.
+    pub(crate) applying: Duration,
     /// From the first grid to the last Deployment.
     pub(crate) stamping: Duration,
     /// All until the controller came to rest.
@@ -62,9 +64,9 @@ pub(crate) struct Phase {
 }
 
 impl Measured {
-    /// Deployments per second, the plain loop's being 1.
-    pub(crate) fn share(&self) -> f64 {
-        self.plain.as_secs_f64() / self.stamping.as_secs_f64()
+    /// Deployments per second, those of a plain loop being 1.
+    pub(crate) fn share(&self, plain: Duration) -> f64 {
+        plain.as_secs_f64() / self.stamping.as_secs_f64()
     }
 
     pub(crate) fn objects(&self) -> usize {
@@ -88,7 +90,8 @@ pub(crate) async fn measure(program: &Path, case: Case) -> Result<Measured> {
     cluster.install(edgegrid_api::crds()).await?;
     load::add_nodes(&client, 0..case.units).await?;
     let objects = case.grids * case.units;
-    let plain = load::create_loop(&client, objects).await?;
+    let creating = load::plain_loop(&client, Write::Create, objects).await?;
+    let applying = load::plain_loop(&client, Write::Apply, objects).await?;
 
     let controller = Controller::start(program, cluster.kubeconfig()?).await?;
     rest(&client).await?;
@@ -98,7 +101,7 @@ pub(crate) async fn measure(program: &Path, case: Case) -> Result<Measured> {
     };
     let start = meter.mark().await?;
     let began = Instant::now();
-    let waiting = load::wait_for_deployments(&client, objects);
+    let waiting = load::wait_for_deployments(&client, load::GRIDS, objects);
     let (waited, created) = futures::join!(waiting, load::create_grids(&client, case.grids));
     created.and(waited)?;
     let stamping = began.elapsed();
@@ -109,7 +112,8 @@ pub(crate) async fn measure(program: &Path, case: Case) -> Result<Measured> {
     let used = controller.usage()?;
     Ok(Measured {
         case,
-        plain,
+        creating,
+        applying,
         stamping,
         whole,
         memory_idle: used.resident,

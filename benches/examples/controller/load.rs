@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use edgegrid_api::DeploymentGrid;
+use edgegrid_api::names::{annotation, label};
 use edgegrid_testkit::grid;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt};
@@ -17,13 +19,29 @@ use tokio::time::Instant;
 /// The label whose values are the units.
 const KEY: &str = "location";
 /// Namespace of the grids.
-const GRIDS: &str = "default";
-/// Namespace of the plain loop.
-const PEER: &str = "peer";
-/// Requests of the plain loop that are under way at the same time.
+pub(crate) const GRIDS: &str = "default";
+/// Requests of a plain loop that are under way at the same time.
 const SIDE_BY_SIDE: usize = 8;
 /// No case takes longer.
 const LIMIT: Duration = Duration::from_mins(10);
+
+/// How a plain loop makes its objects.
+#[derive(Clone, Copy)]
+pub(crate) enum Write {
+    /// By POST: the least an API server can be asked for a new object.
+    Create,
+    /// By server-side apply: what a controller pays that must be able to take fields away again.
+    Apply,
+}
+
+impl Write {
+    fn namespace(self) -> &'static str {
+        match self {
+            Write::Create => "peer-create",
+            Write::Apply => "peer-apply",
+        }
+    }
+}
 
 /// Adds one node per unit.
 pub(crate) async fn add_nodes(client: &Client, units: std::ops::Range<usize>) -> Result<()> {
@@ -110,35 +128,78 @@ pub(crate) async fn touch_grid(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Creates Deployments as fast as this API server takes them; returns how long that took.
-pub(crate) async fn create_loop(client: &Client, count: usize) -> Result<Duration> {
+/// Makes Deployments as fast as this API server takes them, and returns how long it took until a watch had
+/// seen them all. They are as large as those of a grid.
+pub(crate) async fn plain_loop(client: &Client, write: Write, count: usize) -> Result<Duration> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = serde_json::from_value(json!({ "metadata": { "name": PEER } }))?;
+    let name = write.namespace();
+    let namespace = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
     namespaces
         .create(&PostParams::default(), &namespace)
         .await?;
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), PEER);
     let started = Instant::now();
-    stream::iter(0..count)
-        .map(|n| {
-            let deployments = &deployments;
-            let mut wanted: Deployment = edgegrid_testkit::workload(&format!("plain-{n}"))
-                .replicas(1)
-                .on_nodes(KEY, "unit")
-                .into();
-            wanted.metadata.namespace = Some(PEER.into());
-            async move { deployments.create(&PostParams::default(), &wanted).await }
-        })
+    let written = stream::iter(0..count)
+        .map(|n| make(client, write, n))
         .buffer_unordered(SIDE_BY_SIDE)
-        .try_for_each(async |_| Ok(()))
-        .await
-        .context("create a Deployment")?;
+        .try_for_each(async |()| Ok(()));
+    let (seen, written) = futures::join!(wait_for_deployments(client, name, count), written);
+    written.and(seen)?;
     Ok(started.elapsed())
 }
 
-/// A watch that counts the grids' Deployments.
-pub(crate) async fn wait_for_deployments(client: &Client, count: usize) -> Result<()> {
-    let deployments: Api<PartialObjectMeta<Deployment>> = Api::namespaced(client.clone(), GRIDS);
+async fn make(client: &Client, write: Write, n: usize) -> Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), write.namespace());
+    let wanted = plain_deployment(n);
+    let made = match write {
+        Write::Create => deployments.create(&PostParams::default(), &wanted).await,
+        Write::Apply => {
+            let params = PatchParams::apply("bench");
+            let name = wanted.name_any();
+            deployments
+                .patch(&name, &params, &Patch::Apply(&wanted))
+                .await
+        }
+    };
+    made.map(drop).context("make a Deployment")
+}
+
+fn plain_deployment(n: usize) -> Deployment {
+    let name = format!("plain-{n}");
+    let workload = edgegrid_testkit::workload(&name).replicas(1);
+    let mut wanted: Deployment = workload.on_nodes(KEY, "unit").into();
+    let note = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let metadata = &mut wanted.metadata;
+    metadata.namespace = None;
+    let labels = [
+        note(label::GRID_SELECTOR, "plain"),
+        note(label::GRID_UNIQ_KEY, KEY),
+        note(label::UNIT, &name),
+    ];
+    let annotations = [
+        note(annotation::GRID, &format!("plain/{name}")),
+        note(annotation::TEMPLATE_HASH, "0123456789abcdef"),
+    ];
+    metadata.labels = Some(labels.into());
+    metadata.annotations = Some(annotations.into());
+    metadata.owner_references = Some(vec![OwnerReference {
+        api_version: "superedge.io/v1".into(),
+        kind: "DeploymentGrid".into(),
+        name: "plain".into(),
+        uid: "00000000-0000-4000-8000-000000000000".into(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }]);
+    wanted
+}
+
+/// A watch that counts a namespace's Deployments.
+pub(crate) async fn wait_for_deployments(
+    client: &Client,
+    namespace: &str,
+    count: usize,
+) -> Result<()> {
+    let deployments: Api<PartialObjectMeta<Deployment>> =
+        Api::namespaced(client.clone(), namespace);
     let params = WatchParams::default().timeout(290);
     let watch = async {
         let mut seen = std::collections::BTreeSet::new();

@@ -23,7 +23,7 @@ fn stamping(results: &[Measured]) -> String {
     let head = [
         "stamping",
         "until the last Deployment",
-        "plain create loop",
+        "plain loop of creates / of applies",
         "share of its rate",
         "calls",
         "beyond one per object",
@@ -37,8 +37,16 @@ fn stamping(results: &[Measured]) -> String {
         [
             result.case.to_string(),
             seconds(result.stamping),
-            seconds(result.plain),
-            format!("{:.0} %", 100.0 * result.share()),
+            format!(
+                "{} / {}",
+                seconds(result.creating),
+                seconds(result.applying)
+            ),
+            format!(
+                "{:.0} % / {:.0} %",
+                100.0 * result.share(result.creating),
+                100.0 * result.share(result.applying)
+            ),
             calls.total().to_string(),
             calls.total().saturating_sub(objects).to_string(),
             calls.conflicts().to_string(),

@@ -28,7 +28,7 @@ use clap::Parser;
 
 use run::{Outcome, Plan};
 
-/// Feed random input to the parsers, the patches, the schemas and the API server.
+/// Feed random input to the parsers, the patches, the schemas, the API server and the DNS server.
 #[derive(Parser)]
 struct Args {
     /// How many inputs each target is given.

@@ -1,6 +1,7 @@
-//! What is fed: one target per parser, and the whole server.
+//! What is fed: one target per parser, the whole API server, and the DNS server's packets.
 
 mod machinery;
+mod names;
 mod requests;
 
 use std::path::Path;
@@ -9,6 +10,7 @@ use anyhow::{Result, bail};
 
 use crate::run::{Outcome, Plan, run};
 use machinery::{Apply, Patches, Schemas, Selectors};
+use names::{Answers, Questions};
 use requests::{Paths, Requests};
 
 /// All targets.
@@ -22,6 +24,8 @@ pub(crate) const NAMES: &[&str] = &[
     "schema",
     "path",
     "request",
+    "question",
+    "answer",
 ];
 
 /// Targets with state start anew after so many inputs, so that it stays small.
@@ -39,6 +43,8 @@ pub(crate) fn run_one(name: &str, plan: &Plan, trail: &Path) -> Result<Outcome> 
         "schema" => run(name, plan, trail, Schemas::new),
         "path" => run(name, plan, trail, Paths::new),
         "request" => run(name, plan, trail, Requests::new),
+        "question" => run(name, plan, trail, Questions::new),
+        "answer" => run(name, plan, trail, Answers::new),
         _ => bail!("no target {name}"),
     }
 }

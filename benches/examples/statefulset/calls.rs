@@ -1,10 +1,15 @@
 //! Requests that kube-apiserver has answered to a StatefulSet controller, from its own metrics.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use http::Request;
+use anyhow::Result;
+use edgegrid_benches::answered::{self, Answered};
 use kube::Client;
+use tokio::time::sleep;
+
+/// So long without a call, and nothing more is to come.
+const REST: Duration = Duration::from_secs(2);
 
 /// What such a controller calls, by resource. The simulated kubelet and the rest of
 /// kube-controller-manager call none of these but `DELETE pods`, once for every pod that goes.
@@ -28,13 +33,25 @@ pub(crate) struct Calls(BTreeMap<String, u64>);
 impl Calls {
     /// What was answered until now.
     pub(crate) async fn until_now(client: &Client) -> Result<Self> {
-        let request = Request::get("/metrics").body(Vec::new())?;
-        let text = client.request_text(request).await.context("read metrics")?;
         let mut calls = Self::default();
-        for (kind, count) in text.lines().filter_map(read) {
-            *calls.0.entry(kind).or_default() += count;
+        let answered = answered::until_now(client).await?;
+        for answered in answered.iter().filter(|answered| is_counted(answered)) {
+            *calls.0.entry(answered.kind()).or_default() += answered.count;
         }
         Ok(calls)
+    }
+
+    /// What was answered until nobody asks any more: a controller may tell its events late.
+    pub(crate) async fn at_rest(client: &Client) -> Result<Self> {
+        let mut calls = Self::until_now(client).await?;
+        loop {
+            sleep(REST).await;
+            let now = Self::until_now(client).await?;
+            if now.total() == calls.total() {
+                return Ok(now);
+            }
+            calls = now;
+        }
     }
 
     /// What was answered after `earlier`, without what the kubelet deleted.
@@ -62,45 +79,37 @@ impl Calls {
     }
 }
 
-fn read(line: &str) -> Option<(String, u64)> {
-    let rest = line.strip_prefix("apiserver_request_total{")?;
-    let (labels, count) = rest.rsplit_once("} ")?;
-    let label = |name: &str| {
-        let (_, from) = labels.split_once(&format!(",{name}=\""))?;
-        from.split_once('"').map(|(value, _)| value)
+fn is_counted(answered: &Answered) -> bool {
+    let is_known = |(resource, subresource, verbs): &(&str, &str, &[&str])| {
+        *resource == answered.resource
+            && *subresource == answered.subresource
+            && verbs.contains(&answered.verb.as_str())
     };
-    let (verb, resource) = (label("verb")?, label("resource")?);
-    let subresource = label("subresource").unwrap_or_default();
-    let is_known = |(known, sub, verbs): &(&str, &str, &[&str])| {
-        *known == resource && *sub == subresource && verbs.contains(&verb)
-    };
-    CALLS.iter().find(|call| is_known(call))?;
-    let slash = if subresource.is_empty() { "" } else { "/" };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a counter"
-    )]
-    let count = count.parse::<f64>().ok()? as u64;
-    Some((format!("{verb} {resource}{slash}{subresource}"), count))
+    // The garbage collector asks again for pods of earlier work, which are gone.
+    let is_late = answered.verb == "DELETE" && !answered.code.starts_with('2');
+    CALLS.iter().any(is_known) && !is_late
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn answered(verb: &str, resource: &str, subresource: &str, code: &str) -> Answered {
+        Answered {
+            verb: verb.into(),
+            resource: resource.into(),
+            subresource: subresource.into(),
+            code: code.into(),
+            count: 7,
+        }
+    }
+
     #[test]
     fn only_what_the_controller_calls_is_counted() {
-        let line = |verb: &str, resource: &str, sub: &str| {
-            format!(
-                "apiserver_request_total{{code=\"201\",component=\"apiserver\",resource=\"{resource}\",subresource=\"{sub}\",verb=\"{verb}\"}} 7"
-            )
-        };
-        assert_eq!(
-            read(&line("POST", "pods", "")),
-            Some(("POST pods".into(), 7))
-        );
-        assert_eq!(read(&line("PATCH", "pods", "status")), None);
-        assert_eq!(read(&line("WATCH", "pods", "")), None);
+        assert!(is_counted(&answered("POST", "pods", "", "201")));
+        assert!(is_counted(&answered("DELETE", "pods", "", "200")));
+        assert!(!is_counted(&answered("DELETE", "pods", "", "404")));
+        assert!(!is_counted(&answered("PATCH", "pods", "status", "200")));
+        assert!(!is_counted(&answered("WATCH", "pods", "", "200")));
     }
 }

@@ -82,11 +82,8 @@ pub(crate) async fn measure(
         create(&sets, case).await?;
         ready(&sets, case, 1).await?;
     }
-    let (usage, calls, began) = (
-        contender.usage()?,
-        Calls::until_now(&client).await?,
-        Instant::now(),
-    );
+    let calls = Calls::at_rest(&client).await?;
+    let (usage, began) = (contender.usage()?, Instant::now());
     if case.is_rollout {
         let container = json!({ "name": "main", "image": "i:2" });
         let patch = json!({ "spec": { "template": { "spec": { "containers": [container] } } } });
@@ -103,7 +100,7 @@ pub(crate) async fn measure(
     } else {
         0
     };
-    let calls = Calls::until_now(&client).await?.since(&calls, gone);
+    let calls = Calls::at_rest(&client).await?.since(&calls, gone);
     let after = contender.usage()?;
     clear(cluster, &sets).await?;
     Ok(Measured {

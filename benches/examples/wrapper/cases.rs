@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use edgegrid_testkit::{Cluster, Patience, eventually_within};
+use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
 use tokio::time::{Instant, interval};
 
-use crate::cluster::{self, Shape};
+use crate::cluster::{self, SIDE_BY_SIDE, Shape};
 use crate::process::Wrapper;
 use crate::watch::Watcher;
 
@@ -142,26 +143,30 @@ impl Bench<'_> {
         eprintln!("{sessions} sessions …");
         for _ in 0..sessions {
             drop(Watcher::attach(&wrapper.client).await?);
-            self.updates(updates / 100).await?;
+            self.updates(updates / 10).await?;
         }
-        (figures.sessions, figures.updates_later) = (sessions, sessions * (updates / 100));
+        (figures.sessions, figures.updates_later) = (sessions, sessions * (updates / 10));
         figures.anonymous_after = wrapper.usage()?.anonymous;
         Ok(())
     }
 
     /// Changes slices, each tenth one in the own unit; gives the number of the last of those.
     async fn updates(&mut self, count: usize) -> Result<usize> {
-        let mut last = 0;
-        for n in 0..count {
-            self.sequence += 1;
-            let own = n % 10 == 9;
-            if own {
-                last = self.sequence;
-            }
-            let changed = (self.shape.endpoint(own, n), self.sequence);
-            cluster::touch(&self.client, self.shape, n % self.shape.services, changed).await?;
-        }
-        Ok(last)
+        let first = self.sequence + 1;
+        self.sequence += count;
+        let (client, shape) = (&self.client, self.shape);
+        let is_own = |n: usize| n % 10 == 9;
+        let touch = |n: usize| {
+            let changed = (shape.endpoint(is_own(n), n), first + n);
+            cluster::touch(client, shape, n % shape.services, changed)
+        };
+        stream::iter(0..count)
+            .map(touch)
+            .buffered(SIDE_BY_SIDE)
+            .try_for_each(async |()| Ok(()))
+            .await?;
+        let last = (0..count).rev().find(|n| is_own(*n));
+        Ok(last.map_or(0, |n| first + n))
     }
 
     /// Changes of the own unit at a rate, seen directly and through the wrapper, in five runs.

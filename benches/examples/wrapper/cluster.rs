@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(crate) const KEY: &str = "location";
 const NAMESPACE: &str = "bench";
 /// Requests that are under way at the same time.
-const SIDE_BY_SIDE: usize = 8;
+pub(crate) const SIDE_BY_SIDE: usize = 8;
 /// Endpoints of one service on one node.
 const PER_NODE: usize = 5;
 

@@ -43,11 +43,11 @@ pub use node_unit::{NodeUnit, NodeUnitSpec, NodeUnitStatus};
 pub use rollout::Rollout;
 pub use service_grid::{ServiceGrid, ServiceGridSpec, ServiceGridStatus};
 pub use stateful_set_grid::{StatefulSetGrid, StatefulSetGridSpec};
-pub use status::{DeploymentGridStatus, StatefulSetGridStatus};
+pub use status::{DeploymentGridStatus, MemberBehind, MembersStatus, StatefulSetGridStatus};
 
 /// Number of what [`crds`] gives: raised with every change of it, so that a controller upgrades older
 /// definitions and leaves newer ones alone.
-pub const SCHEMA_VERSION: u64 = 1;
+pub const SCHEMA_VERSION: u64 = 2;
 
 /// The definitions of all five kinds, as the API server takes them.
 pub fn crds() -> Vec<CustomResourceDefinition> {

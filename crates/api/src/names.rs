@@ -29,6 +29,10 @@ pub mod label {
     pub const TARGET_NAMESPACE: &str = "superedge.io/target-namespace";
     /// On a namespace of the control cluster: it belongs to this member (clusternet's label).
     pub const CLUSTER_ID: &str = "clusters.clusternet.io/cluster-id";
+    /// On the same namespace: what people call the member (clusternet's label).
+    pub const CLUSTER_NAME: &str = "clusters.clusternet.io/cluster-name";
+    /// On copies of a federated grid and on a member's grids: the uid of the original.
+    pub const ORIGIN: &str = "edgegrid.io/origin";
     /// On a NodeUnit found by `autoFindNodeKeys`: hash of the sorted keys.
     pub const AUTO_KEYS_HASH: &str = "site.superedge.io/node-group-auto-keys-hash";
     /// On pods and claims of a unit's own k3s: the unit's name.
@@ -45,6 +49,8 @@ pub mod label {
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
     /// Kubernetes' own: the Service that an EndpointSlice belongs to.
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+    /// Kubernetes' own: who keeps an EndpointSlice up to date.
+    pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
     /// On every workload of a grid: its unit. In selector and pod labels too when we made the workload,
     /// so that an autoscaler or a disruption budget of one unit selects that unit's pods alone.
     pub const UNIT: &str = "edgegrid.io/unit";
@@ -92,6 +98,13 @@ pub mod annotation {
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     /// On a NodeUnit: remove the unit's own k3s (value [`super::YES`]).
     pub const CLEAR_CLUSTER: &str = "site.superedge.io/clear-cluster";
+    /// On copies of a federated grid: the name of the original.
+    pub const ORIGIN_NAME: &str = "edgegrid.io/origin-name";
+    /// On a copy that is about to be deleted because its original is (value [`super::YES`]): the member
+    /// removes its grid. One that goes without it, with its namespace, takes nothing with it.
+    pub const REMOVAL: &str = "edgegrid.io/removal";
+    /// On a member's namespace that `edgegrid join` made (value [`super::YES`]).
+    pub const JOINED: &str = "edgegrid.io/joined";
     /// On a Node: JSON list of the taints that we put there, and only those.
     pub const TAINTS: &str = "edgegrid.io/taints";
     /// On NodeUnit's definition: [`super::UNIT_NODE_ALL`] has been made once (value [`super::YES`]).
@@ -106,8 +119,12 @@ pub mod manager {
     pub const REPLICAS: &str = "edgegrid-replicas";
     /// Holds the mark of a workload whose unit lost its nodes, which is put and taken away on its own.
     pub const GRACE: &str = "edgegrid-grace";
+    /// Applies copies of federated grids, in the control cluster and as kept in a member.
+    pub const FEDERATION: &str = "edgegrid-federation";
+    /// Applies a member's grids, and what the member tells the control cluster.
+    pub const MEMBER: &str = "edgegrid-member";
     /// Ours.
-    pub const OURS: [&str; 3] = [EDGEGRID, REPLICAS, GRACE];
+    pub const OURS: [&str; 5] = [EDGEGRID, REPLICAS, GRACE, FEDERATION, MEMBER];
     /// SuperEdge's controller of NodeUnits and NodeGroups.
     pub const SITE_MANAGER: &str = "site-manager";
     /// SuperEdge's: what they own passes to us when we take an object over.
@@ -118,6 +135,8 @@ pub mod manager {
 pub mod finalizer {
     /// On a member's copy of a federated grid: the member still has the grid.
     pub const DISTRIBUTED: &str = "dis";
+    /// On a federated grid: members may still have it.
+    pub const FEDERATED: &str = "edgegrid.io/federated";
     /// On a NodeUnit: its nodes still carry what the unit wrote on them.
     pub const NODE_UNIT: &str = "site.superedge.io/nodeunit";
     /// On a NodeGroup: its units still carry the group's labels.
@@ -152,6 +171,12 @@ pub mod condition {
     pub const UNITS_MISSING: &str = "UnitsMissing";
     /// Part of the spec means nothing to Kubernetes and is left out.
     pub const INVALID: &str = "Invalid";
+    /// Every member cluster has the grid as it is here; on a copy: the member has it as the copy says.
+    pub const IN_STEP: &str = "InStep";
+    /// On a copy: the member no longer has the grid.
+    pub const REMOVED: &str = "Removed";
+    /// Clusters have units of the same name, so `states` calls them `<cluster>/<unit>`.
+    pub const UNIT_NAMES_SHARED: &str = "UnitNamesShared";
 }
 
 /// Reasons of events and conditions.
@@ -215,6 +240,20 @@ pub mod reason {
     pub const NO_NODES: &str = "NoNodes";
     /// Every unit that the group names is there.
     pub const UNITS_FOUND: &str = "UnitsFound";
+    /// A member cluster was not heard of for a while.
+    pub const OUT_OF_CONTACT: &str = "OutOfContact";
+    /// A member cluster has not yet said that it has the grid as it is now.
+    pub const NOT_REPORTED: &str = "NotReported";
+    /// A member cluster is to remove the grid and has not said so yet.
+    pub const REMOVING: &str = "Removing";
+    /// A member cluster has removed the grid.
+    pub const REMOVED: &str = "Removed";
+    /// Clusters have units of the same name.
+    pub const UNIT_NAMES_SHARED: &str = "UnitNamesShared";
+    /// The namespace that a federated grid is for does not exist in the member, and may not be made.
+    pub const NAMESPACE_MISSING: &str = "NamespaceMissing";
+    /// The control cluster no longer shows a grid to the member, without having asked to remove it.
+    pub const COPY_MISSING: &str = "CopyMissing";
     /// Nodes could not be written.
     pub const NODES_NOT_WRITTEN: &str = "NodesNotWritten";
 }
@@ -231,8 +270,12 @@ pub mod component {
     pub const NODE_UNIT: &str = "nodeunit-controller";
     /// Source of a NodeGroup's events.
     pub const NODE_GROUP: &str = "nodegroup-controller";
-    /// Put before a component's name when it acts on a federated grid.
-    pub const FEDERATED_PREFIX: &str = "fed-";
+    /// Source of events about the federation of a DeploymentGrid.
+    pub const FEDERATED_DEPLOYMENT_GRID: &str = "fed-deployment-grid-controller";
+    /// Source of events about the federation of a StatefulSetGrid.
+    pub const FEDERATED_STATEFUL_SET_GRID: &str = "fed-statefulset-grid-controller";
+    /// Source of events about the federation of a ServiceGrid.
+    pub const FEDERATED_SERVICE_GRID: &str = "fed-service-grid-controller";
 }
 
 /// The Secret by which a member cluster knows its control cluster (clusternet's).
@@ -287,6 +330,12 @@ pub mod kins {
     pub const LOCAL_VOLUME_INFIX: &str = "-local-pv-";
 }
 
+/// The Lease in a member's namespace of the control cluster that the member renews.
+pub const MEMBER_LEASE: &str = "edgegrid-member";
+/// Service account, role and token of a member in its namespace, as `edgegrid join` makes them.
+pub const MEMBER_ACCOUNT: &str = "edgegrid-member";
+/// What the control cluster's own units are called when members have units of the same name.
+pub const CONTROL_CLUSTER: &str = "control";
 /// Value of the labels and annotations that are simply set.
 pub const YES: &str = "yes";
 /// The controller's Deployment, service account, roles and lease.
@@ -303,6 +352,10 @@ pub const UNIT_NODE_ALL: &str = "unit-node-all";
 pub const DEFAULT_AUTONOMY_LEVEL: &str = "L3";
 /// Path prefix and header by which an ingress asks the wrapper for one unit's view.
 pub const INGRESS_VIEW: &str = "superedge-ingress";
+/// [`label::SLICE_MANAGED_BY`] of the slices that hold short names; they exist in a node's view alone.
+pub const ALIAS_MANAGER: &str = "aliases.edgegrid.io";
+/// The hosts file that SuperEdge's CoreDNS reads short names from.
+pub const DEFAULT_HOSTS_FILE: &str = "/data/edge/hosts";
 /// The domain of pod names unless configured otherwise.
 pub const DEFAULT_CLUSTER_DOMAIN: &str = "cluster.local";
 

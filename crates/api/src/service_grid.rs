@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::schema;
+use crate::status::MembersStatus;
 use crate::template::ServiceTemplate;
 use crate::validation;
 
@@ -71,4 +72,7 @@ pub struct ServiceGridStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::open_object")]
     pub load_balancer: Option<LoadBalancerStatus>,
+    /// Member clusters that the grid is sent to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<MembersStatus>,
 }

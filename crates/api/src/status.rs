@@ -53,6 +53,39 @@ pub struct GridStatus<S> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = FAILING_UNITS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub leaving_units: Vec<LeavingUnit>,
+    /// Member clusters that the grid is sent to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<MembersStatus>,
+}
+
+/// How the member clusters of a federated grid stand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MembersStatus {
+    /// Number of member clusters.
+    pub total: i32,
+    /// Number of those that have the grid as it is.
+    pub in_step: i32,
+    /// The others, those out of contact first; at most 32 are listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = FAILING_UNITS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub behind: Vec<MemberBehind>,
+}
+
+/// A member cluster that does not have the grid as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MemberBehind {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// One word for programs.
+    pub reason: String,
+    /// What is wrong and what to do about it.
+    pub message: String,
+    /// When the member was last heard of, if that is too long ago.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub since: Option<Time>,
 }
 
 /// A unit whose Node objects were deleted, and whose workload is kept for a while.

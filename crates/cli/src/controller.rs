@@ -5,6 +5,7 @@ mod args;
 use std::sync::Arc;
 
 use anyhow::Result;
+use edgegrid_controllers::federation::by_token;
 use edgegrid_controllers::process::{self, Process};
 use edgegrid_controllers::{Setup, metrics as passes};
 use edgegrid_runtime::client;
@@ -35,6 +36,7 @@ async fn serve(args: Args) -> Result<()> {
         config: args.config(),
         metrics: passes::Metrics::register(registry),
         clock: Arc::new(jiff::Timestamp::now),
+        connector: by_token(agent),
     };
     let readiness = service.readiness.clone();
     let work = |shutdown| {

@@ -3,8 +3,13 @@
 
 use clap::{Parser, Subcommand};
 
+mod agent;
+mod clusters;
 mod controller;
 mod crds;
+mod federation;
+mod join;
+mod leave;
 mod manifests;
 mod output;
 mod service;
@@ -22,8 +27,12 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Agent(Box<agent::Args>),
     Controller(Box<controller::Args>),
     Crds(crds::Args),
+    Get(clusters::Args),
+    Join(join::Args),
+    Leave(leave::Args),
     Manifests(manifests::Args),
     Statefulset(statefulset::Args),
     Wrapper(Box<wrapper::Args>),
@@ -31,8 +40,12 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
+        Command::Agent(args) => agent::run(&args),
         Command::Controller(args) => controller::run(*args),
         Command::Crds(args) => crds::run(&args),
+        Command::Get(args) => clusters::run(args),
+        Command::Join(args) => join::run(args),
+        Command::Leave(args) => leave::run(args),
         Command::Manifests(args) => manifests::run(&args),
         Command::Statefulset(args) => statefulset::run(args),
         Command::Wrapper(args) => wrapper::run(&args),

@@ -125,6 +125,17 @@ impl WithoutEffect {
     }
 }
 
+impl Args {
+    /// Logs from here on, first about flags that mean nothing.
+    pub(crate) fn start_log(&self) -> Result<()> {
+        self.log.start()?;
+        for flag in self.without_effect.given() {
+            warn!(flag, "has no effect here");
+        }
+        Ok(())
+    }
+}
+
 impl BeyondLoopback {
     /// All three files or no TLS: who cannot be known is not let in.
     fn tls(&self) -> Option<Tls> {
@@ -148,14 +159,23 @@ impl BeyondLoopback {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.log.start()?;
-    for flag in args.without_effect.given() {
-        warn!(flag, "has no effect here");
-    }
+    args.start_log()?;
     service::block_on(serve(args))
 }
 
 async fn serve(args: &Args) -> Result<()> {
+    let (wrapper, sockets) = set_up(args, false).await?;
+    let (trigger, stop) = shutdown::channel();
+    tokio::select! {
+        ended = wrapper.run(sockets, stop.clone()) => ended.context("serve")?,
+        ended = trigger.pull_on_signals() => ended.context("listen for signals")?,
+        () = stop.aborted() => {}
+    }
+    Ok(())
+}
+
+/// A wrapper and where it is to listen; with short names if they are wanted.
+pub(crate) async fn set_up(args: &Args, names: bool) -> Result<(Wrapper, Vec<Socket>)> {
     let link = Link::new(&kube_config(args).await?).context("set up the way to the API server")?;
     let tls = args.beyond_loopback.tls();
     let mut sockets = Vec::new();
@@ -169,16 +189,11 @@ async fn serve(args: &Args) -> Result<()> {
         debug: args.debug,
         access: args.beyond_loopback.access(),
         tokens: args.beyond_loopback.bearer_tokens,
+        names,
         ..Config::new(&args.hostname)
     };
     let wrapper = Wrapper::new(&config, link, Arc::new(jiff::Timestamp::now));
-    let (trigger, stop) = shutdown::channel();
-    tokio::select! {
-        ended = wrapper.run(sockets, stop.clone()) => ended.context("serve")?,
-        ended = trigger.pull_on_signals() => ended.context("listen for signals")?,
-        () = stop.aborted() => {}
-    }
-    Ok(())
+    Ok((wrapper, sockets))
 }
 
 /// Opens the sockets of an address. A name may have an address of each family, of which one is

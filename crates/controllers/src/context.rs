@@ -6,13 +6,18 @@ use std::time::Duration;
 
 use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
 use edgegrid_plan::SiteNode;
+use edgegrid_plan::federation::is_mirror;
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
+use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::Store;
 
 use crate::children::Children;
 use crate::departures::Departures;
 use crate::execute::Execution;
+use crate::federation::{Federation, FederationQueues};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::sites::{NodeFailures, SiteView};
@@ -22,12 +27,15 @@ use crate::sites::{NodeFailures, SiteView};
 pub struct Config {
     /// How long a unit whose Nodes were deleted keeps its workloads.
     pub unit_grace: Duration,
+    /// Whether a member makes the namespaces that federated grids are for.
+    pub creates_namespaces: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
             unit_grace: Duration::from_mins(5),
+            creates_namespaces: true,
         }
     }
 }
@@ -56,6 +64,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// The time of day.
     pub clock: Clock,
+    /// One grid in many clusters.
+    pub federation: Federation,
 }
 
 /// What the watches show.
@@ -79,18 +89,25 @@ pub struct Caches {
     pub stateful_sets: Children,
     /// Services with a grid's label.
     pub services: Children,
+    /// Namespaces of member clusters, without anything but their metadata.
+    pub members: Store<PartialObjectMeta<Namespace>>,
+    /// Leases by which members are heard of.
+    pub member_leases: Store<Lease>,
     /// How units lost their last node.
     pub departures: Departures,
 }
 
 impl Caches {
-    /// The label keys that grids of workloads make units of.
+    /// The label keys that grids of workloads make units of, or that decide whether a member has a grid.
     pub fn unit_keys(&self) -> BTreeSet<String> {
         let deployments = self.deployment_grids.state().into_iter();
         let stateful_sets = self.stateful_set_grids.state().into_iter();
+        let mirrors = self.service_grids.state().into_iter();
+        let mirrors = mirrors.filter(|grid| is_mirror(&grid.metadata));
         deployments
             .filter_map(|grid| grid.spec.grid_uniq_key.clone())
             .chain(stateful_sets.filter_map(|grid| grid.spec.grid_uniq_key.clone()))
+            .chain(mirrors.filter_map(|grid| grid.spec.grid_uniq_key.clone()))
             .collect()
     }
 
@@ -121,6 +138,8 @@ pub struct Queues {
     pub stateful_set_grids: Queue,
     /// ServiceGrids.
     pub service_grids: Queue,
+    /// What federation does about grids and members.
+    pub federation: FederationQueues,
 }
 
 impl Queues {
@@ -133,7 +152,9 @@ impl Queues {
             deployment_grids,
             stateful_set_grids,
             service_grids,
+            federation,
         } = self;
+        federation.close();
         for queue in [
             nodes,
             node_units,

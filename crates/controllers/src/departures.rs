@@ -22,13 +22,28 @@ pub enum Departure {
 
 /// What was seen of each unit's last node, by label key and value.
 #[derive(Clone, Default)]
-pub struct Departures(Arc<Mutex<BTreeMap<(String, String), Departure>>>);
+pub struct Departures(Arc<Mutex<Seen>>);
+
+#[derive(Default)]
+struct Seen {
+    units: BTreeMap<(String, String), Departure>,
+    /// The last one of each label key.
+    last: BTreeMap<String, Departure>,
+}
 
 impl Departures {
     /// How the last node that had this label went; `None` when it was not seen going.
     pub fn of(&self, label: &str, unit: &str) -> Option<Departure> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(&(label.to_owned(), unit.to_owned())).copied()
+        seen.units
+            .get(&(label.to_owned(), unit.to_owned()))
+            .copied()
+    }
+
+    /// How the last node that had this label key went; `None` when it was not seen going.
+    pub fn last(&self, label: &str) -> Option<Departure> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.last.get(label).copied()
     }
 
     /// Notes what a change of a Node means to the units of these label keys, and returns the keys
@@ -46,10 +61,11 @@ impl Departures {
                 continue;
             }
             if let Some(unit) = &old {
-                seen.insert((key.clone(), unit.clone()), departure);
+                seen.units.insert((key.clone(), unit.clone()), departure);
+                seen.last.insert(key.clone(), departure);
             }
             if let Some(unit) = &new {
-                seen.remove(&(key.clone(), unit.clone()));
+                seen.units.remove(&(key.clone(), unit.clone()));
             }
             if old.is_some() || new.is_some() {
                 concerned.insert(key.clone());
@@ -61,7 +77,8 @@ impl Departures {
     /// Forgets the label keys that nobody asks for any more.
     pub fn retain(&self, keys: &BTreeSet<String>) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|(key, _), _| keys.contains(key));
+        seen.units.retain(|(key, _), _| keys.contains(key));
+        seen.last.retain(|key, _| keys.contains(key));
     }
 }
 

@@ -24,6 +24,7 @@ pub mod definitions;
 pub mod departures;
 mod deployment_grid;
 pub mod execute;
+pub mod federation;
 mod gather;
 mod grid_memory;
 pub mod look;
@@ -49,6 +50,7 @@ pub use context::{Caches, Clock, Config, Context, Queues};
 pub use metrics::Metrics;
 
 use execute::Execution;
+use federation::{Connector, Federation};
 use sites::{NodeFailures, SiteView};
 use writes::Writes;
 
@@ -64,6 +66,8 @@ pub struct Setup {
     pub metrics: Metrics,
     /// The time of day.
     pub clock: Clock,
+    /// How a member reaches its control cluster.
+    pub connector: Connector,
 }
 
 impl Setup {
@@ -81,6 +85,7 @@ impl Setup {
             },
             metrics: self.metrics,
             clock: self.clock,
+            federation: Federation::new(self.connector),
         }
     }
 }
@@ -95,6 +100,7 @@ async fn controllers(context: &Context) {
         Box::pin(deployment_grid::run(context)),
         Box::pin(stateful_set_grid::run(context)),
         Box::pin(service_grid::run(context)),
+        Box::pin(federation::run(context)),
     ];
     all_of(running).await;
 }

@@ -15,7 +15,7 @@ use kube::runtime::reflector::Store;
 use crate::context::Context;
 use crate::queue::{Queue, key};
 use crate::watches::{self, ChildStores};
-use crate::{Setup, controllers, definitions};
+use crate::{Setup, controllers, definitions, federation};
 
 /// What [`run`] waits for before anything else.
 const DEFINITIONS: &str = "definitions of edgegrid's kinds";
@@ -128,8 +128,12 @@ fn ask_for_all(context: &Context) {
     ask(&caches.deployment_grids, &queues.deployment_grids);
     ask(&caches.stateful_set_grids, &queues.stateful_set_grids);
     ask(&caches.service_grids, &queues.service_grids);
+    federation::ask_for_all(context);
 }
 
-fn ask<K: Resource<DynamicType = ()> + Clone + 'static>(store: &Store<K>, queue: &Queue) {
+pub(crate) fn ask<K: Resource<DynamicType = ()> + Clone + 'static>(
+    store: &Store<K>,
+    queue: &Queue,
+) {
     queue.extend(store.state().iter().map(|object| key(&**object)));
 }

@@ -1,6 +1,6 @@
 //! What the controller may do in a cluster: the one list from which `deploy/rbac` is generated.
 //!
-//! Secrets, pods and the like are not in it and never read.
+//! Pods and the like are not in it and never read; of Secrets the one that makes a cluster a member.
 
 use edgegrid_api::names;
 use edgegrid_runtime::rbac::{Objects, Rule};
@@ -33,8 +33,8 @@ pub const RULES: &[Rule] = &[
         group: names::GRID_GROUP,
         resources: &["deploymentgrids", "statefulsetgrids", "servicegrids"],
         objects: Objects::All,
-        verbs: &["get", "list", "watch", "patch"],
-        why: "what is wanted; unused templates are removed on request",
+        verbs: &["get", "list", "watch", "create", "patch", "delete"],
+        why: "what is wanted; unused templates are removed on request; copies for members, a member's own",
     },
     Rule {
         group: names::GRID_GROUP,
@@ -94,6 +94,34 @@ pub const RULES: &[Rule] = &[
         why: "missing definitions; creation cannot be limited by name",
     },
     Rule {
+        group: "",
+        resources: &["namespaces"],
+        objects: Objects::All,
+        verbs: &["get", "list", "watch", "create"],
+        why: "which clusters are members; in a member, the namespaces that federated grids are for",
+    },
+    Rule {
+        group: "",
+        resources: &["secrets"],
+        objects: Objects::Named(registration),
+        verbs: &["get", "list", "watch"],
+        why: "whether this cluster is a member, and of which control cluster",
+    },
+    Rule {
+        group: "coordination.k8s.io",
+        resources: &["leases"],
+        objects: Objects::Named(member_lease),
+        verbs: &["get", "list", "watch"],
+        why: "when members were last heard of",
+    },
+    Rule {
+        group: "coordination.k8s.io",
+        resources: &["leases"],
+        objects: Objects::All,
+        verbs: &["create"],
+        why: "the Lease of a new member, and our own; creation cannot be limited by name",
+    },
+    Rule {
         group: "events.k8s.io",
         resources: &["events"],
         objects: Objects::All,
@@ -107,14 +135,44 @@ pub const RULES: &[Rule] = &[
         verbs: &["get", "update"],
         why: "only one of several controllers writes",
     },
+];
+
+/// What a member may do in its namespace of the control cluster, and nothing else anywhere.
+pub const MEMBER_RULES: &[Rule] = &[
+    Rule {
+        group: names::GRID_GROUP,
+        resources: &["deploymentgrids", "statefulsetgrids", "servicegrids"],
+        objects: Objects::All,
+        verbs: &["get", "list", "watch"],
+        why: "the grids that it is to have",
+    },
+    Rule {
+        group: names::GRID_GROUP,
+        resources: &[
+            "deploymentgrids/status",
+            "statefulsetgrids/status",
+            "servicegrids/status",
+        ],
+        objects: Objects::All,
+        verbs: &["patch"],
+        why: "how they stand there",
+    },
     Rule {
         group: "coordination.k8s.io",
         resources: &["leases"],
-        objects: Objects::InLeaseNamespace,
-        verbs: &["create"],
-        why: "the lease, once; creation cannot be limited by name",
+        objects: Objects::Named(member_lease),
+        verbs: &["get", "patch"],
+        why: "that it is there",
     },
 ];
+
+fn registration() -> Vec<String> {
+    vec![names::parent_secret::NAME.into()]
+}
+
+fn member_lease() -> Vec<String> {
+    vec![names::MEMBER_LEASE.into()]
+}
 
 fn definitions() -> Vec<String> {
     let mut names: Vec<String> = edgegrid_api::crds()
@@ -146,10 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_rights_are_out_of_reach() {
+    fn secrets_but_one_and_rights_are_out_of_reach() {
         let groups = ["rbac.authorization.k8s.io", "authentication.k8s.io"];
-        for rule in RULES {
-            assert!(!rule.resources.contains(&"secrets"));
+        for rule in RULES.iter().chain(MEMBER_RULES) {
+            if rule.resources.contains(&"secrets") {
+                let names = rule.policy("lease").resource_names;
+                assert_eq!(names, Some(vec![names::parent_secret::NAME.to_owned()]));
+                assert_eq!(rule.verbs, ["get", "list", "watch"]);
+            }
             assert!(!groups.contains(&rule.group));
             let dangerous = ["escalate", "bind", "impersonate"];
             assert!(rule.verbs.iter().all(|verb| !dangerous.contains(verb)));

@@ -10,6 +10,7 @@ use kube::Resource;
 
 use crate::cache::Change;
 use crate::context::Context;
+use crate::federation;
 use crate::queue::{Queue, key};
 use crate::site_reactions;
 
@@ -28,24 +29,25 @@ pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
     let keys = context.caches.unit_keys();
     for key in context.caches.departures.apply(change, &keys) {
         grids_by_key(context, &key);
+        federation::reactions::units(context, &key);
     }
 }
 
 /// A DeploymentGrid came, changed or went.
 pub(crate) fn deployment_grid(context: &Context, change: &Change<DeploymentGrid>) {
     forget_unused_keys(context);
-    context.queues.deployment_grids.push(change.key());
+    federation::reactions::grid(context, change);
 }
 
 /// A StatefulSetGrid came, changed or went.
 pub(crate) fn stateful_set_grid(context: &Context, change: &Change<StatefulSetGrid>) {
     forget_unused_keys(context);
-    context.queues.stateful_set_grids.push(change.key());
+    federation::reactions::grid(context, change);
 }
 
 /// A ServiceGrid came, changed or went.
 pub(crate) fn service_grid(context: &Context, change: &Change<ServiceGrid>) {
-    context.queues.service_grids.push(change.key());
+    federation::reactions::grid(context, change);
 }
 
 /// A workload or Service with a grid's label came, changed or went.

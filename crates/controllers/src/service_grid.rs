@@ -8,6 +8,8 @@ use edgegrid_api::ServiceGrid;
 use edgegrid_api::names::{self, component, manager};
 use edgegrid_plan::claims::Owner;
 use edgegrid_plan::failure::Failure;
+use edgegrid_plan::federation::is_copy;
+use edgegrid_plan::federation::status::{About, merge_service};
 use edgegrid_plan::service_grid::{Decision, World, decide};
 use edgegrid_plan::units::label_value;
 use edgegrid_plan::{Child, Kind, Notice, ObjectId, Plan, grid_status, service_status};
@@ -18,6 +20,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::execute::{Outcomes, target};
+use crate::federation;
 use crate::grid_memory::{Memories, Memory, refusal};
 use crate::look::look;
 use crate::notify::Notifier;
@@ -63,6 +66,9 @@ struct Gathered {
 
 impl Shared {
     async fn pass(&self, grid: &ServiceGrid) -> Result<Option<Duration>, Error> {
+        if is_copy(&grid.metadata) {
+            return Ok(None); // made where it is sent to
+        }
         let own_key = key(grid);
         let uid = grid.metadata.uid.clone().unwrap_or_default();
         let mut memory = self.memories.take(&own_key, &uid);
@@ -196,11 +202,22 @@ impl Shared {
         decision: &Decision,
         memory: &mut Memory,
     ) -> Result<Option<Duration>, Error> {
-        if grid.metadata.deletion_timestamp.is_some() {
+        let reports = federation::reports::<ServiceGrid>(&self.context, &grid.metadata);
+        if grid.metadata.deletion_timestamp.is_some() && reports.is_none() {
             return Ok(None);
         }
         let now = (self.context.clock)();
-        let status = service_status::status(grid, decision, memory.failures.get(Plan::WHOLE), now);
+        let failure = memory.failures.get(Plan::WHOLE);
+        let mut status = service_status::status(grid, decision, failure, now);
+        if let Some(reports) = reports {
+            let earlier = grid.status.as_ref();
+            let about = About {
+                metadata: &grid.metadata,
+                earlier: earlier.map_or(&[][..], |status| &status.conditions),
+                now,
+            };
+            merge_service(&mut status, about, &reports);
+        }
         let bytes = grid_status::bytes(&status);
         let body = serde_json::to_value(&status).map_err(Error::Build)?;
         if grid.status.as_ref() == Some(&status) {

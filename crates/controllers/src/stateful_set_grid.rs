@@ -3,7 +3,6 @@
 use edgegrid_api::names::component;
 use edgegrid_api::{StatefulSetGrid, StatefulSetGridStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::runtime::reflector::Store;
 
 use crate::children::Children;
 use crate::context::{Caches, Context};
@@ -32,10 +31,6 @@ impl WorkloadGrid for StatefulSetGrid {
 
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
-    }
-
-    fn store(caches: &Caches) -> &Store<Self> {
-        &caches.stateful_set_grids
     }
 
     fn children(caches: &Caches) -> &Children {

@@ -2,11 +2,14 @@
 
 use std::fmt::Debug;
 
-use edgegrid_api::names::label;
+use edgegrid_api::names::{MEMBER_LEASE, label};
 use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
 use edgegrid_plan::{Child, Kind, SiteNode};
 use futures::future::{BoxFuture, FutureExt};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
+use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::store::{Writer, WriterDropped};
 use kube::runtime::reflector::{Store, store};
 use kube::runtime::watcher;
@@ -18,7 +21,7 @@ use crate::children::Children;
 use crate::context::{Caches, Context};
 use crate::departures::Departures;
 use crate::execute::api_resource;
-use crate::{all_of, reactions, site_reactions};
+use crate::{all_of, federation, reactions, site_reactions};
 
 /// Where the watches write.
 pub(crate) struct Writers {
@@ -29,6 +32,8 @@ pub(crate) struct Writers {
     stateful_set_grids: Writer<StatefulSetGrid>,
     service_grids: Writer<ServiceGrid>,
     children: [Writer<Child>; 3],
+    members: Writer<PartialObjectMeta<Namespace>>,
+    member_leases: Writer<Lease>,
 }
 
 /// The stores of the children, which are read through [`Children`]; kept to know when they have synced.
@@ -44,6 +49,8 @@ pub(crate) fn caches() -> (Caches, Writers, ChildStores) {
     let (deployment_grids, deployment_grids_writer) = store();
     let (stateful_set_grids, stateful_set_grids_writer) = store();
     let (service_grids, service_grids_writer) = store();
+    let (members, members_writer) = store();
+    let (member_leases, member_leases_writer) = store();
     let children = CHILD_KINDS.map(|kind| Writer::<Child>::new(api_resource(kind)));
     let child_stores = std::array::from_fn(|n| children[n].as_reader());
     let caches = Caches {
@@ -56,6 +63,8 @@ pub(crate) fn caches() -> (Caches, Writers, ChildStores) {
         deployments: Children::default(),
         stateful_sets: Children::default(),
         services: Children::default(),
+        members,
+        member_leases,
         departures: Departures::default(),
     };
     let writers = Writers {
@@ -66,6 +75,8 @@ pub(crate) fn caches() -> (Caches, Writers, ChildStores) {
         stateful_set_grids: stateful_set_grids_writer,
         service_grids: service_grids_writer,
         children,
+        members: members_writer,
+        member_leases: member_leases_writer,
     };
     (caches, writers, child_stores)
 }
@@ -102,7 +113,36 @@ pub(crate) async fn run(context: &Context, writers: Writers) {
     for (kind, writer) in CHILD_KINDS.into_iter().zip(writers.children) {
         watches.push(watch_children(context, kind, writer));
     }
+    watches.push(watch_members(context, writers.members));
+    watches.push(watch_member_leases(context, writers.member_leases));
     all_of(watches).await;
+}
+
+fn watch_members(
+    context: &Context,
+    writer: Writer<PartialObjectMeta<Namespace>>,
+) -> BoxFuture<'_, ()> {
+    Watched {
+        api: Api::all(context.client.clone()),
+        selection: watcher::Config::default().labels(label::CLUSTER_ID),
+        kind: (),
+        prune: bare,
+        writer,
+    }
+    .run(|change| federation::reactions::member(context, &change))
+    .boxed()
+}
+
+fn watch_member_leases(context: &Context, writer: Writer<Lease>) -> BoxFuture<'_, ()> {
+    Watched {
+        api: Api::all(context.client.clone()),
+        selection: watcher::Config::default().fields(&format!("metadata.name={MEMBER_LEASE}")),
+        kind: (),
+        prune: bare,
+        writer,
+    }
+    .run(|change| federation::reactions::member_lease(context, &change))
+    .boxed()
 }
 
 fn watch<'a, K>(
@@ -143,8 +183,13 @@ fn unmanaged<K: Resource>(object: &mut K) {
     edgegrid_plan::observed::reduce(object.meta_mut());
 }
 
+/// Drops `managedFields` altogether.
+pub(crate) fn bare<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+}
+
 /// What the caches hold.
-pub(crate) const CACHED: [&str; 9] = [
+pub(crate) const CACHED: [&str; 11] = [
     "Nodes",
     "NodeUnits",
     "NodeGroups",
@@ -154,13 +199,15 @@ pub(crate) const CACHED: [&str; 9] = [
     "Deployments",
     "StatefulSets",
     "Services",
+    "member clusters",
+    "member clusters' leases",
 ];
 
 /// A wait until a cache has shown all there is.
 type Synced<'a> = BoxFuture<'a, Result<(), WriterDropped>>;
 
 /// The waits for all caches, in the order of [`CACHED`].
-pub(crate) fn syncing<'a>(caches: &'a Caches, children: &'a ChildStores) -> [Synced<'a>; 9] {
+pub(crate) fn syncing<'a>(caches: &'a Caches, children: &'a ChildStores) -> [Synced<'a>; 11] {
     let [deployments, stateful_sets, services] = children;
     [
         caches.nodes.wait_until_ready().boxed(),
@@ -172,6 +219,8 @@ pub(crate) fn syncing<'a>(caches: &'a Caches, children: &'a ChildStores) -> [Syn
         deployments.wait_until_ready().boxed(),
         stateful_sets.wait_until_ready().boxed(),
         services.wait_until_ready().boxed(),
+        caches.members.wait_until_ready().boxed(),
+        caches.member_leases.wait_until_ready().boxed(),
     ]
 }
 

@@ -6,13 +6,14 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_plan::claims::Owner;
 use edgegrid_plan::departure::REMOVAL;
 use edgegrid_plan::failure::Failure;
+use edgegrid_plan::federation::is_copy;
+use edgegrid_plan::federation::status::{About, merge};
 use edgegrid_plan::grid::Grid;
 use edgegrid_plan::units::object_name;
 use edgegrid_plan::workload_grid::{Decision, State, decide};
@@ -20,15 +21,14 @@ use edgegrid_plan::{Plan, Step, grid_status, report};
 use edgegrid_runtime::executor::WriteError;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Resource;
-use kube::runtime::reflector::{ObjectRef, Store};
-use serde::Serialize;
+use kube::runtime::reflector::ObjectRef;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::children::Children;
 use crate::context::{Caches, Context};
 use crate::execute::{Outcomes, target};
+use crate::federation::{self, FederatedGrid};
 use crate::gather::Gathered;
 use crate::grid_memory::{Memories, Memory, refusal};
 use crate::look::{LookError, look};
@@ -40,8 +40,7 @@ use crate::reservations::{Reservations, Reserved};
 const RESERVED_BY_OTHERS: Duration = Duration::from_secs(1);
 
 /// What differs between the two kinds of grids.
-pub(crate) trait WorkloadGrid:
-    Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static
+pub(crate) trait WorkloadGrid: FederatedGrid
 where
     for<'a> Grid: From<&'a Self>,
 {
@@ -58,8 +57,6 @@ where
     fn units(status: &Self::Status) -> Vec<String>;
     /// The conditions of a status.
     fn conditions(status: &Self::Status) -> &[Condition];
-    /// Where its kind is kept.
-    fn store(caches: &Caches) -> &Store<Self>;
     /// Where its children are kept.
     fn children(caches: &Caches) -> &Children;
     /// Who of its kind should be looked at.
@@ -119,6 +116,9 @@ impl Shared {
     where
         for<'a> Grid: From<&'a K>,
     {
+        if is_copy(object.meta()) {
+            return Ok(None); // stamped where it is sent to
+        }
         let grid = Grid::from(&*object);
         let own_key = key(&*object);
         let mut memory = self.memories.take(&own_key, grid.uid());
@@ -260,13 +260,24 @@ impl Shared {
     where
         for<'a> Grid: From<&'a K>,
     {
-        if grid.metadata.deletion_timestamp.is_some() {
+        let reports = federation::reports::<K>(&self.context, &grid.metadata);
+        if grid.metadata.deletion_timestamp.is_some() && reports.is_none() {
             return Ok(None);
         }
         let now = (self.context.clock)();
         let size = grid_status::bytes(&object.without_status());
         let earlier = object.status().map_or(&[][..], K::conditions);
-        let status = grid_status::status(grid, (decision, &memory.failures), (size, earlier), now);
+        let mut status =
+            grid_status::status(grid, (decision, &memory.failures), (size, earlier), now);
+        if let Some(reports) = reports {
+            let metadata = &grid.metadata;
+            let about = About {
+                metadata,
+                earlier,
+                now,
+            };
+            merge(&mut status, about, &reports, size);
+        }
         let bytes = size + grid_status::bytes(&status);
         let status = serde_json::to_value(&status).map_err(Error::Build)?;
         let typed: K::Status = serde_json::from_value(status.clone()).map_err(Error::Build)?;

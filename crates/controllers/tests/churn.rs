@@ -26,6 +26,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use harness::Running;
+use harness::dice::Dice;
 
 const DAY: Duration = Duration::from_hours(24);
 const LEASE: &str = "churn";
@@ -40,24 +41,6 @@ const GRIDS: [(&str, &str, Option<usize>); 3] = [
     ("api", ZONE, None),
     ("shop", GROUP, Some(1)),
 ];
-
-/// Numbers that look random and follow from a seed (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let sides = u64::try_from(sides).unwrap();
-        usize::try_from((x ^ (x >> 31)) % sides).unwrap()
-    }
-
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.roll(from.len())]
-    }
-}
 
 struct Churn {
     cluster: Cluster,

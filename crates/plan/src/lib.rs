@@ -16,6 +16,7 @@ pub mod default_unit;
 pub mod definitions;
 pub mod departure;
 pub mod failure;
+pub mod federation;
 pub mod grid;
 pub mod grid_status;
 pub mod inheritance;

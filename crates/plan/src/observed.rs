@@ -232,6 +232,12 @@ pub fn applied_by<'a>(metadata: &'a ObjectMeta, manager: &str) -> Option<Cow<'a,
     fields_of(entry)
 }
 
+/// Whether a manager has applied anything to an object itself.
+pub fn is_applied_by(metadata: &ObjectMeta, manager: &str) -> bool {
+    let mut entries = metadata.managed_fields.iter().flatten();
+    entries.any(|entry| is_apply(entry, manager))
+}
+
 /// The `fieldsV1` of an entry, as the API server sent it or packed by [`reduce`].
 pub fn fields_of(entry: &ManagedFieldsEntry) -> Option<Cow<'_, Value>> {
     match &entry.fields_v1.as_ref()?.0 {

@@ -48,6 +48,7 @@ pub fn status(
         observed_generation: grid.metadata.generation,
         conditions: conditions(&make, decision, trouble.as_ref()),
         load_balancer: balancer.and_then(|balancer| serde_json::from_value(balancer.clone()).ok()),
+        members: None,
     }
 }
 

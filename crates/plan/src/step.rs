@@ -117,6 +117,10 @@ pub enum Manager {
     Replicas,
     /// Only holds the mark of a workload whose unit lost its nodes.
     Grace,
+    /// Copies of federated grids.
+    Federation,
+    /// A member cluster's grids, and what it tells the control cluster.
+    Member,
 }
 
 impl Manager {
@@ -126,6 +130,8 @@ impl Manager {
             Self::Edgegrid => edgegrid_api::names::manager::EDGEGRID,
             Self::Replicas => edgegrid_api::names::manager::REPLICAS,
             Self::Grace => edgegrid_api::names::manager::GRACE,
+            Self::Federation => edgegrid_api::names::manager::FEDERATION,
+            Self::Member => edgegrid_api::names::manager::MEMBER,
         }
     }
 }
@@ -184,6 +190,8 @@ pub enum Kind {
     Deployment,
     StatefulSet,
     Service,
+    Namespace,
+    Lease,
     CustomResourceDefinition,
 }
 
@@ -216,6 +224,8 @@ impl Kind {
             Self::Deployment => ("apps", "v1", "Deployment", "deployments"),
             Self::StatefulSet => ("apps", "v1", "StatefulSet", "statefulsets"),
             Self::Service => ("", "v1", "Service", "services"),
+            Self::Namespace => ("", "v1", "Namespace", "namespaces"),
+            Self::Lease => ("coordination.k8s.io", "v1", "Lease", "leases"),
             Self::CustomResourceDefinition => (
                 "apiextensions.k8s.io",
                 "v1",

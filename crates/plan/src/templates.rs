@@ -6,6 +6,7 @@ use edgegrid_api::names::{DEFAULT_TEMPLATE, reason};
 use serde_json::{Value, json};
 
 use crate::failure::Trouble;
+use crate::federation;
 use crate::grid::{Grid, Template, Templates, template_name};
 use crate::step::Step;
 
@@ -60,7 +61,9 @@ impl Templates {
 /// it is a patch, and one that a change by the user in the meantime makes void.
 pub fn drop_unused(grid: &Grid) -> Option<Step> {
     let unused = grid.templates.unused();
-    if !grid.drops_unused || unused.is_empty() {
+    // One that comes from a control cluster is to be as it is there, where this is done.
+    let is_others = federation::is_from_control(&grid.metadata);
+    if !grid.drops_unused || unused.is_empty() || is_others {
         return None;
     }
     let operations: Vec<Value> = unused

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use k8s_openapi::ByteString;
 use kube::client::ClientBuilder;
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use serde_json::json;
 use tower::timeout::TimeoutLayer;
 
 /// An answer begins within this time; the API server itself gives up after as long.
@@ -33,6 +35,21 @@ pub enum ConnectError {
     /// No file was named, and there is neither one in the usual places nor a service account.
     #[error("neither a kubeconfig nor a service account found: name a file with --kubeconfig")]
     Nowhere(#[source] InferConfigError),
+    /// The address of the API server cannot be read.
+    #[error("{url} is no URL of an API server")]
+    NoUrl {
+        /// What was given.
+        url: String,
+    },
+    /// URL or certificate authority of a cluster cannot be used.
+    #[error("use the access to {url}")]
+    Access {
+        /// The API server.
+        url: String,
+        /// What is wrong with it.
+        #[source]
+        source: KubeconfigError,
+    },
     /// The configuration makes no client.
     #[error("make a client for {url}")]
     Unusable {
@@ -51,8 +68,52 @@ pub async fn connect(kubeconfig: Option<&Path>, agent: &str) -> Result<Client, C
         Some(path) => from_file(path).await?,
         None => Config::infer().await.map_err(ConnectError::Nowhere)?,
     };
+    patient(&mut config);
+    build(config, agent)
+}
+
+/// How to reach a cluster with a bearer token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Access {
+    /// URL of its API server.
+    pub url: String,
+    /// The token.
+    pub token: String,
+    /// Certificate authority of the API server, as PEM; without it those of the system are trusted.
+    pub certificate_authority: Option<Vec<u8>>,
+}
+
+/// A client by a token. Nothing is sent yet.
+pub async fn connect_with_token(access: &Access, agent: &str) -> Result<Client, ConnectError> {
+    let unreadable = |source| ConnectError::Access {
+        url: access.url.clone(),
+        source,
+    };
+    let authority = access.certificate_authority.clone().map(ByteString);
+    let cluster = json!({ "server": access.url, "certificate-authority-data": authority });
+    let kubeconfig: Kubeconfig = serde_json::from_value(json!({
+        "clusters": [{ "name": "control", "cluster": cluster }],
+        "users": [{ "name": "member", "user": { "token": access.token } }],
+        "contexts": [{ "name": "control", "context": { "cluster": "control", "user": "member" } }],
+        "current-context": "control",
+    }))
+    .map_err(|_| ConnectError::NoUrl {
+        url: access.url.clone(),
+    })?;
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .map_err(unreadable)?;
+    patient(&mut config);
+    build(config, agent)
+}
+
+fn patient(config: &mut Config) {
     config.read_timeout = Some(SILENCE);
     config.reset_reader_on_write = true;
+}
+
+fn build(mut config: Config, agent: &str) -> Result<Client, ConnectError> {
     if let Ok(agent) = HeaderValue::from_str(agent) {
         config.headers.push((USER_AGENT, agent));
     }

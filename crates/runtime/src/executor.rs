@@ -88,6 +88,16 @@ impl Executor {
         }
     }
 
+    /// One that writes to another cluster under the same fence, so many writes at the same time.
+    #[must_use]
+    pub fn towards(&self, client: Client, concurrency: usize) -> Self {
+        Self {
+            client,
+            slots: Arc::new(Semaphore::new(concurrency.max(1))),
+            ..self.clone()
+        }
+    }
+
     /// Whether this process may write now; for writes that others make for us, as of Events.
     pub fn fence(&self) -> &Fence {
         &self.fence

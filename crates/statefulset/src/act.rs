@@ -97,11 +97,8 @@ impl Actor<'_> {
         }
     }
 
-    /// Writes the status if it says something new.
+    /// Writes the status; nothing, if the set has gone.
     pub(crate) async fn write_status(&self, status: &Status) -> Result<(), Error> {
-        if !status.differs_from(&self.set.status) {
-            return Ok(());
-        }
         let patch = json!({ "metadata": { "uid": self.set.uid }, "status": status });
         match self
             .calls()

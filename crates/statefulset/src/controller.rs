@@ -28,7 +28,7 @@ use crate::entries;
 use crate::events::{self, Events};
 use crate::foreign::Foreigners;
 use crate::metrics::Metrics;
-use crate::rules::{self, Set, World};
+use crate::rules::{self, Set, Status, World};
 use crate::wake::{SetName, Wake};
 use crate::watches;
 use crate::written::{Caches, Writes};
@@ -132,6 +132,8 @@ pub(crate) struct Context {
     awaited: Mutex<BTreeMap<SetName, SetName>>,
     /// Sets whose last pass failed.
     failures: Mutex<Backoff<SetName>>,
+    /// When each set's status was last written.
+    told: Mutex<BTreeMap<String, Instant>>,
     /// What the API server said about a doubtful revision: set, its generation, the revision.
     verdicts: Mutex<BTreeMap<String, (i64, String, bool)>>,
     config: Config,
@@ -175,6 +177,7 @@ impl Context {
             wake: Arc::default(),
             awaited: Mutex::default(),
             failures: Mutex::new(Backoff::new(PACE)),
+            told: Mutex::default(),
             verdicts: Mutex::default(),
             config: config.clone(),
         }
@@ -221,16 +224,35 @@ impl Context {
                 Outcome::Stopped(error) => return Err(error),
                 Outcome::Acted { rolled, error } => {
                     let status = plan.status.after(rolled, set.replicas);
-                    let written = actor.write_status(&status).await;
+                    let told = self.tell_status(actor, &status).await;
                     // What kept the pods from being right matters more.
                     error.map_or(Ok(()), Err)?;
-                    written?;
-                    return Ok(plan
-                        .recheck
-                        .map_or_else(Action::await_change, Action::requeue));
+                    let again = plan.recheck.into_iter().chain(told?).min();
+                    return Ok(again.map_or_else(Action::await_change, Action::requeue));
                 }
             }
         }
+    }
+
+    /// Writes a status that says something new, or says when it will be time for it.
+    async fn tell_status(
+        &self,
+        actor: &Actor<'_>,
+        status: &Status,
+    ) -> Result<Option<Duration>, Error> {
+        let set = actor.set;
+        if !status.differs_from(&set.status) {
+            return Ok(None);
+        }
+        let last = lock(&self.told).get(&set.uid).copied();
+        let since = last.map_or(Duration::MAX, |last| last.elapsed());
+        let wait = status.patience(&set.status).saturating_sub(since);
+        if !wait.is_zero() {
+            return Ok(Some(wait));
+        }
+        actor.write_status(status).await?;
+        lock(&self.told).insert(set.uid.clone(), Instant::now());
+        Ok(None)
     }
 
     fn world(&self, set: &Arc<Set>) -> World {
@@ -294,6 +316,7 @@ impl Context {
     pub(crate) fn forget(&self, set: &Set) {
         self.writes.forget(&set.uid);
         self.foreigners.forget(&set.uid);
+        lock(&self.told).remove(&set.uid);
         lock(&self.verdicts).remove(&set.uid);
         let name = (set.namespace.clone(), set.name.clone());
         lock(&self.failures).success(&name);

@@ -13,7 +13,7 @@ use crate::eventually::eventually;
 use crate::process::Process;
 use crate::run::{PortLease, Run};
 
-pub use wrapper::{Settings, WRAPPER_ACCOUNT, Wrapper};
+pub use wrapper::{AGENT_ACCOUNT, Settings, WRAPPER_ACCOUNT, Wrapper};
 
 /// A running `edgegrid controller` or `edgegrid statefulset`, with exactly the rights that `deploy/rbac`
 /// gives it.

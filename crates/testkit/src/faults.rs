@@ -40,6 +40,9 @@ pub enum Fault {
     HangAnswer,
     /// The server says that somebody else was faster.
     Conflict,
+    /// The server answers with this status, as it does to somebody without rights (403) or who asks for
+    /// what is not there (404).
+    Refuse(u16),
     /// A watch ends without a word after so many frames.
     Cut(usize),
     /// A watch is told that its revision is too old.
@@ -217,6 +220,7 @@ impl Service<Request<kube::client::Body>> for Faulty {
                     std::future::pending().await
                 }
                 Some(Fault::Conflict) => Ok(refusal(StatusCode::CONFLICT, &conflict())),
+                Some(Fault::Refuse(code)) => Ok(refused(code)),
                 Some(Fault::Expire) => Ok(refusal(
                     StatusCode::OK,
                     &json!({ "type": "ERROR", "object": expired() }),
@@ -267,6 +271,18 @@ fn refusal(code: StatusCode, content: &Value) -> Response<Body> {
     let mut response = Response::new(Body::from(Bytes::from(content.to_string() + "\n")));
     *response.status_mut() = code;
     response
+}
+
+fn refused(code: u16) -> Response<Body> {
+    let (status, reason) = match code {
+        403 => (StatusCode::FORBIDDEN, "Forbidden"),
+        401 => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+        _ => (StatusCode::NOT_FOUND, "NotFound"),
+    };
+    let content = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": status.as_u16(), "message": "injected fault",
+    });
+    refusal(status, &content)
 }
 
 fn conflict() -> Value {

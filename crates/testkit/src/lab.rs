@@ -113,6 +113,13 @@ impl Lab {
         self.blocking(move |network| network.add_node(&name)).await
     }
 
+    /// Reboots a node: a fresh network namespace of the same name and addresses, with nothing in it.
+    pub async fn reboot_node(&self, name: &str) -> Result<()> {
+        let name = name.to_owned();
+        self.blocking(move |network| network.reboot_node(&name))
+            .await
+    }
+
     /// Adds a pod that echoes on [`ECHO_PORT`]; it gets a free address of its node when `address` is none.
     pub async fn add_pod(
         &self,

@@ -32,10 +32,13 @@ pub struct SimulatedPods {
     addresses: Mutex<Addresses>,
 }
 
-/// Nodes get a /24 each, in the order in which they are first seen.
+/// Blocks of 254 addresses in 10.128.0.0/9.
+const BLOCKS: u16 = 1 << 15;
+
+/// Nodes get a /24 each, in the order in which they are first seen, and another one when it is full.
 #[derive(Debug, Default)]
 struct Addresses {
-    nodes: BTreeMap<String, u16>,
+    blocks: BTreeMap<String, Vec<u16>>,
     pods: BTreeMap<PodPlace, Ipv4Addr>,
     used: BTreeSet<Ipv4Addr>,
 }
@@ -45,17 +48,28 @@ impl Addresses {
         if let Some(address) = self.pods.get(place) {
             return Some(*address);
         }
-        let next = u16::try_from(self.nodes.len()).ok()?;
-        let node = *self.nodes.entry(place.node.clone()).or_insert(next);
-        let [high, low] = node.to_be_bytes();
-        // 10.128.0.0/9: apart from the addresses of Services and of nodes.
-        let second = 128u8.checked_add(high)?;
-        let free = (1..255).map(|last| Ipv4Addr::new(10, second, low, last));
-        let address = free
-            .into_iter()
-            .find(|address| !self.used.contains(address))?;
-        self.take(place, address);
-        Some(address)
+        loop {
+            if let Some(address) = self.free_at(&place.node) {
+                self.take(place, address);
+                return Some(address);
+            }
+            self.extend(&place.node)?;
+        }
+    }
+
+    /// A free address in a node's blocks.
+    fn free_at(&self, node: &str) -> Option<Ipv4Addr> {
+        let blocks = self.blocks.get(node)?.iter();
+        let mut all = blocks.flat_map(|block| (1..255).map(|last| address(*block, last)));
+        all.find(|address| !self.used.contains(address))
+    }
+
+    /// Gives a node one more block, while there are any.
+    fn extend(&mut self, node: &str) -> Option<()> {
+        let next = self.blocks.values().map(Vec::len).sum::<usize>();
+        let next = u16::try_from(next).ok().filter(|next| *next < BLOCKS)?;
+        self.blocks.entry(node.to_owned()).or_default().push(next);
+        Some(())
     }
 
     fn take(&mut self, place: &PodPlace, address: Ipv4Addr) {
@@ -68,6 +82,12 @@ impl Addresses {
             self.used.remove(&address);
         }
     }
+}
+
+/// In 10.128.0.0/9: apart from the addresses of Services and of nodes.
+fn address(block: u16, last: u8) -> Ipv4Addr {
+    let [high, low] = block.to_be_bytes();
+    Ipv4Addr::new(10, 128 | high, low, last)
 }
 
 impl SimulatedPods {
@@ -121,6 +141,15 @@ mod tests {
             seen.extend(of_node);
         }
         assert_eq!(seen.len(), 600);
+    }
+
+    #[test]
+    fn a_node_with_more_pods_than_a_block_has_addresses_gets_another() {
+        let mut addresses = Addresses::default();
+        let pods = (0..1000).map(|n| place("a", &format!("p{n}")));
+        let seen: BTreeSet<_> = pods.map(|pod| addresses.of(&pod).unwrap()).collect();
+        assert_eq!(seen.len(), 1000);
+        assert_eq!(addresses.blocks["a"].len(), 4);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! other sites only. `managedFields` and `resourceVersion` are left out altogether.
 
 mod members;
+mod named;
 mod substitute;
 
 use edgegrid_api::names::label;
@@ -212,11 +213,7 @@ impl<'a> Parts<'a> {
     pub(crate) fn facts(&self) -> Vec<Facts<'_>> {
         match &self.lists {
             Lists::Slice(endpoints) => {
-                let family = match self.rest.text("addressType").as_deref() {
-                    Some("IPv4") => Family::V4,
-                    Some("IPv6") => Family::V6,
-                    _ => Family::Other,
-                };
+                let family = self.family();
                 let mut facts = Vec::with_capacity(endpoints.len());
                 facts.extend(endpoints.iter().map(|raw| slice_facts(raw, family)));
                 facts

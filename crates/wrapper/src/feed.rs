@@ -1,7 +1,7 @@
 //! What is read from upstream, each by one list and watch of its own.
 
 use crate::kinds::Kind;
-use edgegrid_api::names::marker;
+use edgegrid_api::names::{label, marker};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -20,7 +20,13 @@ pub(crate) enum Feed {
     },
     /// Names of the nodes of a unit.
     Unit(String),
+    /// The StatefulSets that grids have in the units of this name, as their notes say.
+    Sets(String),
+    /// Those that SuperEdge made and nobody has taken over: no note says whose they are.
+    SuperEdgeSets,
 }
+
+const STATEFUL_SETS: &str = "/apis/apps/v1/statefulsets";
 
 /// How a feed is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,10 +45,16 @@ impl Feed {
     /// The label that every node of a node set has.
     pub(crate) fn label(&self) -> Option<(&str, &str)> {
         match self {
-            Feed::Kind(_) => None,
+            Feed::Kind(_) | Feed::SuperEdgeSets => None,
+            Feed::Sets(unit) => Some((label::UNIT, unit)),
             Feed::Peers { key, value } => Some((key, value)),
             Feed::Unit(unit) => Some((unit, marker::NODE_UNIT)),
         }
+    }
+
+    /// Whether it is one of StatefulSets.
+    pub(crate) fn is_of_sets(&self) -> bool {
+        matches!(self, Feed::Sets(_) | Feed::SuperEdgeSets)
     }
 
     pub(crate) fn selection(&self, node: &str) -> Selection {
@@ -69,6 +81,31 @@ impl Feed {
                     metadata_only: true,
                 }
             }
+            Feed::Sets(_) => {
+                let (key, value) = self.label().unwrap_or_default();
+                let selector = format!("{key}={value}");
+                Selection {
+                    path: STATEFUL_SETS.to_owned(),
+                    user_agent: format!("edgegrid-agent-sets-{}", digest(&selector)),
+                    selector: Some(("labelSelector", selector)),
+                    metadata_only: true,
+                }
+            }
+            // Whole, as only the pod template says where their pods run.
+            Feed::SuperEdgeSets => Selection {
+                path: STATEFUL_SETS.to_owned(),
+                user_agent: "edgegrid-agent-superedge-sets".to_owned(),
+                selector: Some((
+                    "labelSelector",
+                    format!(
+                        "{},{},!{}",
+                        label::GRID_SELECTOR,
+                        label::GRID_UNIQ_KEY,
+                        label::UNIT
+                    ),
+                )),
+                metadata_only: false,
+            },
         }
     }
 }
@@ -79,6 +116,8 @@ impl std::fmt::Display for Feed {
             Feed::Kind(kind) => f.write_str(&kind.resource().plural),
             Feed::Peers { key, value } => write!(f, "nodes with {key}={value}"),
             Feed::Unit(unit) => write!(f, "nodes of unit {unit}"),
+            Feed::Sets(unit) => write!(f, "statefulsets of unit {unit}"),
+            Feed::SuperEdgeSets => f.write_str("statefulsets of SuperEdge"),
         }
     }
 }

@@ -10,11 +10,13 @@
 pub(crate) mod judge;
 pub(crate) mod nodes;
 pub(crate) mod piece;
+pub(crate) mod sets;
 
 use crate::document::Source;
 use crate::view::{NodeId, Place, Rule};
 use nodes::NodeNames;
 use piece::Piece;
+use sets::Sets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -33,6 +35,10 @@ pub(crate) struct Held {
     endpoints: Pieces,
     /// How many services use a key.
     uses: BTreeMap<Box<str>, usize>,
+    /// The StatefulSets of the own units, where short names are wanted.
+    pub(crate) sets: Sets,
+    /// Whether short names are wanted.
+    naming: bool,
 }
 
 /// The nodes that have the own node's value of a key, as far as known.
@@ -65,6 +71,27 @@ impl Held {
             slices: Pieces::default(),
             endpoints: Pieces::default(),
             uses: BTreeMap::new(),
+            sets: Sets::default(),
+            naming: false,
+        }
+    }
+
+    /// The same with short names, which also opened services have.
+    pub(crate) fn naming(mut self, naming: bool) -> Self {
+        self.naming = naming;
+        self
+    }
+
+    pub(crate) fn is_naming(&self) -> bool {
+        self.naming
+    }
+
+    /// The keys for which the own node's place must be known.
+    fn keys_of<'a>(&self, rule: Option<&'a Rule>) -> &'a [Box<str>] {
+        match rule {
+            Some(rule) if self.naming => rule.naming_keys(),
+            Some(rule) => rule.keys(),
+            None => &[],
         }
     }
 
@@ -107,14 +134,14 @@ impl Held {
         if self.services.get(service) == rule.as_ref() {
             return false;
         }
-        for key in rule.as_ref().map_or(&[][..], Rule::keys) {
+        for key in self.keys_of(rule.as_ref()) {
             *self.uses.entry(key.clone()).or_default() += 1;
         }
         let old = match rule {
             Some(rule) => self.services.insert(service.into(), rule),
             None => self.services.remove(service),
         };
-        for key in old.as_ref().map_or(&[][..], Rule::keys) {
+        for key in self.keys_of(old.as_ref()) {
             if let Some(uses) = self.uses.get_mut(key) {
                 *uses -= 1;
             }
@@ -139,7 +166,7 @@ impl Held {
     pub(crate) fn set_labels(&mut self, labels: BTreeMap<String, String>) -> BTreeSet<Key> {
         let old = std::mem::replace(&mut self.labels, labels);
         let changed = |key: &str| old.get(key) != self.labels.get(key);
-        let affected = |rule: &Rule| rule.keys().iter().any(|key| changed(key));
+        let affected = |rule: &Rule| self.keys_of(Some(rule)).iter().any(|key| changed(key));
         let services = self.services.iter().filter(|(_, rule)| affected(rule));
         services.map(|(service, _)| Arc::clone(service)).collect()
     }
@@ -238,7 +265,8 @@ impl Held {
     fn services_on(&self, key: &str, nodes: &[NodeId]) -> BTreeSet<Key> {
         let mut found = BTreeSet::new();
         for (service, rule) in &self.services {
-            let has_key = rule.keys().iter().any(|own| &**own == key);
+            let keys = self.keys_of(Some(rule));
+            let has_key = keys.iter().any(|own| &**own == key);
             let on = |piece: &Piece| nodes.iter().any(|node| piece.is_on(*node));
             if has_key && self.pieces_of(service).any(|(_, _, piece)| on(piece)) {
                 found.insert(Arc::clone(service));

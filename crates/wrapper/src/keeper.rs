@@ -8,9 +8,12 @@
 //! Everything happens under one lock that is never held across an await, so changes are applied in
 //! the order in which they come and no older view can follow a newer one.
 
+mod aliases;
 mod changes;
 pub(crate) mod lens;
 pub(crate) mod listing;
+mod naming;
+mod needs;
 mod persist;
 pub(crate) mod plain;
 mod report;
@@ -19,18 +22,20 @@ mod units;
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::held::Held;
-use crate::held::judge::Eye;
 use crate::held::piece::Piece;
+use crate::held::sets::Stamped;
 use crate::kinds::Kind;
 use crate::serve::tokens::Keys;
+use aliases::Aliases;
 use edgegrid_listwatch::{Reader, Store};
 use jiff::Timestamp;
 use lens::{Lens, Touched};
 use listing::{Items, Listing, NodeName};
+pub use naming::{Seen, Stale};
 use plain::Plain;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 pub(crate) use units::UnitView;
 
 /// The time of day, from whoever runs the wrapper.
@@ -61,6 +66,8 @@ pub(crate) struct Keeper {
     wanted: watch::Sender<Wanted>,
     /// Counts changes worth a snapshot: of the view, and of anything.
     pub(crate) changes: watch::Sender<Changes>,
+    /// Tells whoever follows names that some are stale.
+    renamed: Notify,
     clock: Clock,
     node: String,
     /// Held by lists in the making: what they have packed is known to nobody else yet.
@@ -85,6 +92,10 @@ struct Inner {
     /// Where the view is served from.
     store: Store,
     lens: Lens,
+    /// Short names, where they are wanted.
+    aliases: Option<Aliases>,
+    /// What whoever follows names has not seen yet; none if nobody does.
+    stale: Option<Stale>,
     units: BTreeMap<String, units::Unit>,
     feeds: BTreeMap<Feed, Progress>,
     /// How often the feeds that are needed have changed.
@@ -108,13 +119,17 @@ pub(crate) struct Progress {
     pub(crate) online: bool,
     /// When it last was.
     pub(crate) contact: Option<Timestamp>,
+    /// Whether it was asked for in vain.
+    pub(crate) failed: bool,
 }
 
 impl Keeper {
-    /// Knows nothing yet and serves from `store`.
-    pub(crate) fn new(node: &str, store: Store, seed: u64, clock: Clock) -> Self {
+    /// Knows nothing yet and serves from `store`; with short names if that is wished.
+    pub(crate) fn new(node: &str, store: Store, names: bool, seed: u64, clock: Clock) -> Self {
         let inner = Inner {
-            held: Held::new(node),
+            held: Held::new(node).naming(names),
+            aliases: names.then(|| Aliases::new(store.clone())),
+            stale: names.then(Stale::default),
             lens: Lens::new(store.clone()),
             store: store.clone(),
             units: BTreeMap::new(),
@@ -129,6 +144,7 @@ impl Keeper {
             reader: Reader::new(store, seed),
             wanted: watch::Sender::new(Wanted::new()),
             changes: watch::Sender::new(Changes::default()),
+            renamed: Notify::new(),
             clock,
             node: node.to_owned(),
             packing: Arc::default(),
@@ -231,6 +247,7 @@ impl Keeper {
             Items::Pieces(source, pieces) => inner.relist_pieces(source, pieces),
             Items::Plain(objects) => inner.relist_plain(feed, objects),
             Items::Nodes(nodes) => inner.relist_nodes(feed, &nodes),
+            Items::Sets(sets) => inner.relist_sets(feed, sets),
         };
         let progress = inner.feeds.entry(feed.clone()).or_default();
         progress.synced = true;
@@ -257,6 +274,13 @@ impl Keeper {
                 self.finish(&mut inner, touched);
                 node.revision().to_owned()
             }
+            Feed::Sets(_) | Feed::SuperEdgeSets => {
+                let set = Stamped::read(feed, json)?;
+                let stamp = set.stamp.filter(|_| what == Happened::Set);
+                let touched = inner.set_event(feed, &set.key, stamp);
+                self.finish(&mut inner, touched);
+                set.revision
+            }
         };
         inner.came_to(feed, &revision);
         Ok(())
@@ -280,7 +304,7 @@ impl Keeper {
             services: inner.held.set_piece(source, &key, piece),
             pieces: [(source, key.into())].into(),
             fresh: Some((source, &parts)),
-            writes: Vec::new(),
+            ..Touched::default()
         };
         self.finish(inner, touched);
         Ok(parts.revision.clone().unwrap_or_default().into_owned())
@@ -309,15 +333,19 @@ impl Keeper {
     fn finish(&self, inner: &mut Inner, mut touched: Touched<'_>) {
         let mut writes = std::mem::take(&mut touched.writes);
         if inner.open {
-            writes.extend(inner.lens.update(&inner.held, Eye::Node, &touched));
+            inner.update_view(&touched, &mut writes);
         } else if inner.is_complete() {
             inner.open = true;
             let everything = Lens::everything(&inner.held);
-            writes.extend(inner.lens.update(&inner.held, Eye::Node, &everything));
+            inner.update_view(&everything, &mut writes);
+            inner.everything_is_stale();
             tracing::info!(node = self.node, "the view is complete");
         }
         inner.update_units(&touched);
         let visible = !writes.is_empty();
+        if inner.note_stale(&touched, &writes) {
+            self.renamed.notify_one();
+        }
         if let Err(error) = inner.store.commit(writes) {
             tracing::error!(%error, "a change did not get into the view");
         }
@@ -347,50 +375,12 @@ impl Keeper {
                 .collect();
             inner.feeds.retain(|feed, _| wanted.contains(feed));
             inner.held.forget_peers();
+            inner.held.sets.retain(|feed| wanted.contains(feed));
             true
         });
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Inner {
-    fn wanted(&self) -> BTreeSet<Feed> {
-        let kinds = Kind::ALL.into_iter();
-        let kinds = kinds.filter(|kind| *kind != Kind::Endpoints || self.endpoints_wanted);
-        let peers = self.held.wanted_peers().into_iter();
-        let peers = peers.map(|(key, value)| Feed::Peers {
-            key: key.into(),
-            value,
-        });
-        let units = self.units.keys().cloned().map(Feed::Unit);
-        kinds.map(Feed::Kind).chain(peers).chain(units).collect()
-    }
-
-    fn is_synced(&self, feed: &Feed) -> bool {
-        self.feeds.get(feed).is_some_and(|progress| progress.synced)
-    }
-
-    /// An error unless a feed has been listed: what was dropped meanwhile cannot be continued.
-    fn synced(&self, feed: &Feed) -> Result<(), String> {
-        if self.is_synced(feed) {
-            return Ok(());
-        }
-        Err("nothing was listed that this could follow".to_owned())
-    }
-
-    fn came_to(&mut self, feed: &Feed, revision: &str) {
-        if let Some(progress) = self.feeds.get_mut(feed) {
-            revision.clone_into(&mut progress.revision);
-        }
-    }
-
-    /// Whether all that the view of this node depends on has been seen.
-    fn is_complete(&self) -> bool {
-        let needed = [Kind::Services, Kind::Slices, Kind::Nodes];
-        let synced = |kind: Kind| self.is_synced(&Feed::Kind(kind));
-        needed.into_iter().all(synced) && self.held.has_all_peers()
     }
 }

@@ -11,6 +11,8 @@
 //! - [`view`] decides which endpoints of a service a node sees, and knows nothing else.
 //! - `held` keeps what must be judged, pressed; `document` takes objects apart and puts them together
 //!   with fewer endpoints; `keeper` applies a change and commits what it makes of the view.
+//! - Where short names are wanted (`Config::names`) the view has them as slices of their own;
+//!   [`Follower`] tells others in the process what has changed of names.
 //! - `upstream` reads, and takes nothing away that a complete answer has not denied.
 //! - `snapshot` writes what is known to disk and reads it back.
 //! - `serve` answers: the view through [`edgegrid_listwatch`], all else through a proxy that lends
@@ -32,6 +34,7 @@
 
 mod document;
 mod feed;
+mod follow;
 mod held;
 mod keeper;
 mod kinds;
@@ -42,6 +45,7 @@ mod upstream;
 pub mod view;
 mod wrapper;
 
+pub use follow::{Follower, Seen, Stale};
 pub use keeper::Clock;
 pub use kinds::Kind;
 pub use serve::identity::{Access, Identity};

@@ -8,12 +8,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 type Labels = Vec<(&'static str, String)>;
 
 /// Counters and gauges, and the registry that shows them.
 pub(crate) struct Metrics {
-    registry: Registry,
+    registry: Mutex<Registry>,
     pub(crate) events: Counter,
     pub(crate) failures: Counter,
     pub(crate) uplink_bytes: Counter,
@@ -27,14 +28,16 @@ pub(crate) struct Metrics {
     ready: Gauge,
     age: Gauge,
     feeds: Family<Labels, Gauge>,
+    aliases: Gauge,
+    aliases_left_out: Gauge,
     random: AtomicU64,
 }
 
 impl Metrics {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut registry = Registry::with_prefix("edgegrid_wrapper");
+        let mut registry = Registry::default();
         let metrics = Self {
-            registry: Registry::default(),
+            registry: Mutex::default(),
             events: Counter::default(),
             failures: Counter::default(),
             uplink_bytes: Counter::default(),
@@ -48,11 +51,13 @@ impl Metrics {
             ready: Gauge::default(),
             age: Gauge::default(),
             feeds: Family::default(),
+            aliases: Gauge::default(),
+            aliases_left_out: Gauge::default(),
             random: AtomicU64::new(seed),
         };
-        metrics.register(&mut registry);
+        metrics.register(registry.sub_registry_with_prefix("edgegrid_wrapper"));
         Self {
-            registry,
+            registry: Mutex::new(registry),
             ..metrics
         }
     }
@@ -115,6 +120,21 @@ impl Metrics {
             "Whether a kind's watch is up",
             self.feeds.clone(),
         );
+        to.register(
+            "aliases",
+            "Short names of pods in the view",
+            self.aliases.clone(),
+        );
+        to.register(
+            "aliases_left_out",
+            "Short names that a pod of that name has itself",
+            self.aliases_left_out.clone(),
+        );
+    }
+
+    /// Takes further metrics in.
+    pub(crate) fn extend(&self, register: impl FnOnce(&mut Registry)) {
+        register(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The text of `/metrics`.
@@ -127,6 +147,8 @@ impl Metrics {
         self.malformed.set(signed(figures.malformed_services));
         self.ready.set(i64::from(figures.ready));
         self.age.set(signed(figures.age));
+        self.aliases.set(signed(figures.aliases));
+        self.aliases_left_out.set(signed(figures.aliases_left_out));
         self.feeds.clear();
         for (feed, progress) in figures.feeds {
             self.feeds
@@ -134,7 +156,8 @@ impl Metrics {
                 .set(i64::from(progress.online));
         }
         let mut text = String::new();
-        if let Err(error) = encode(&mut text, &self.registry) {
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = encode(&mut text, &registry) {
             tracing::warn!(%error, "metrics cannot be written");
         }
         text

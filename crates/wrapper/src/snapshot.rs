@@ -3,7 +3,7 @@
 //! ```text
 //! edgegrid wrapper view 1
 //! m …            whose view this is, how far each feed had come and when
-//! o … o … n …    objects served whole; node sets
+//! o … o … n … t …    objects served whole; node sets; StatefulSets of the own units
 //! s … e …        slices and Endpoints, pressed as they are held
 //! z sha-256      of all before
 //! ```
@@ -19,7 +19,7 @@ mod reserve;
 mod writer;
 
 pub(crate) use file::{Damaged, load};
-pub(crate) use image::{FeedMeta, Image, Meta, NodeSet, Record};
+pub(crate) use image::{FeedMeta, Image, Meta, NodeSet, Record, StampedSets};
 pub(crate) use reserve::Reserve;
 pub(crate) use writer::Writer;
 

@@ -106,6 +106,7 @@ impl Upstream {
                     revision = trouble.go_on().then(|| self.keeper.resume(&feed)).flatten();
                     pause.report(&feed, &trouble);
                     self.metrics.failures.inc();
+                    self.keeper.set_failed(&feed);
                 }
             }
             pause.wait().await;

@@ -1,5 +1,6 @@
 //! All parts together, from start to stop.
 
+use crate::follow::Follower;
 use crate::keeper::{Clock, Keeper};
 use crate::metrics::Metrics;
 use crate::serve::identity::Access;
@@ -13,6 +14,7 @@ use edgegrid_runtime::logging::chain;
 use edgegrid_runtime::shutdown::Shutdown;
 use edgegrid_store::Limits;
 use futures::FutureExt;
+use prometheus_client::registry::Registry;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +29,10 @@ const KEYS_AGAIN: Duration = Duration::from_secs(10);
 
 /// What a wrapper is to be.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a wish of its own, and all combinations make sense"
+)]
 pub struct Config {
     /// Name of the node it is on.
     pub node: String,
@@ -48,6 +54,8 @@ pub struct Config {
     pub access: Access,
     /// Whether bearer tokens are believed over TLS.
     pub tokens: bool,
+    /// Whether pods of the own units have short names in the view; asks for StatefulSets.
+    pub names: bool,
 }
 
 impl Config {
@@ -67,6 +75,7 @@ impl Config {
             snapshot_bytes_per_hour: 256 << 20,
             access: Access::default(),
             tokens: false,
+            names: false,
         }
     }
 }
@@ -90,7 +99,7 @@ impl Wrapper {
             .limits(config.history)
             .journal(reserve)
             .build();
-        let keeper = Arc::new(Keeper::new(&config.node, store, seed, clock));
+        let keeper = Arc::new(Keeper::new(&config.node, store, config.names, seed, clock));
         let metrics = Arc::new(Metrics::new(seed));
         let upstream = Upstream {
             keeper: Arc::clone(&keeper),
@@ -135,6 +144,16 @@ impl Wrapper {
             .boxed()
         });
         kube::Client::new(service, "default")
+    }
+
+    /// Follows names in this process; once.
+    pub fn follow(&self) -> Follower {
+        Follower::new(Arc::clone(&self.upstream.keeper))
+    }
+
+    /// Shows further metrics beside its own.
+    pub fn register(&self, register: impl FnOnce(&mut Registry)) {
+        self.upstream.metrics.extend(register);
     }
 
     /// Reads from upstream and answers on some sockets until told to stop.

@@ -1,11 +1,12 @@
 //! The walk-through on real Kubernetes, as far as edgegrid goes today: six simulated nodes in
 //! two sites, `edgegrid controller`, the manifests SuperEdge's users have, and as root
-//! `edgegrid wrapper` with real packets. `cargo xtask demo` runs it.
+//! `edgegrid wrapper` and `edgegrid agent` with real packets. `cargo xtask demo` runs it.
 //!
 //! Each step shows a table and checks it; at the end the cluster stays for you to play with.
 
 #![expect(clippy::print_stdout, reason = "showing is the purpose")]
 
+mod names;
 mod traffic;
 
 use std::io::IsTerminal;
@@ -27,7 +28,7 @@ struct Args {
     once: bool,
 }
 
-const STEPS: usize = 7;
+const STEPS: usize = 8;
 const NODES: [&str; 6] = ["bj-1", "bj-2", "bj-3", "gz-1", "gz-2", "gz-3"];
 
 #[tokio::main(flavor = "current_thread")]
@@ -81,6 +82,11 @@ async fn walk_through(args: &Args) -> Result<()> {
     title(7, "traffic stays at home: curl of the Service in two sites");
     match &lab {
         Ok(lab) => traffic::stays_at_home(&cluster, lab).await?,
+        Err(why) => println!("left out: {why:#}"),
+    }
+    title(8, "one name, in every site its own pod: edgegrid agent");
+    match &lab {
+        Ok(lab) => names::are_local(&cluster, lab).await?,
         Err(why) => println!("left out: {why:#}"),
     }
     stay(&cluster, args.once).await

@@ -67,10 +67,11 @@ async fn cut_off_and_rebooted_while_cut_off_the_rules_are_those_of_before() {
     assert!(shrunk.await.is_err(), "the rules changed");
     sites.nobody_has_ended();
 
-    // A reboot: no process, no rule is left, and nobody to ask.
+    // A reboot: no process, no rule, not even the namespace is left, and nobody to ask.
     sites.stop_proxy(NODE);
     sites.stop_wrapper(NODE);
-    lab.flush_rules(NODE).await.unwrap();
+    lab.reboot_node(NODE).await.unwrap();
+    lab.cut_off(NODE, true).await.unwrap();
     assert!(sites.endpoints(NODE).await.unwrap().is_empty());
     sites.start_wrapper(NODE).await;
     sites.start_proxy(NODE).await;

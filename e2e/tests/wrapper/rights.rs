@@ -1,8 +1,8 @@
-//! The wrapper can do what it needs, and nothing else.
+//! The wrapper and the agent can do what they need, and nothing else.
 
 use std::collections::BTreeSet;
 
-use edgegrid_testkit::edgegrid::{Settings, WRAPPER_ACCOUNT, Wrapper};
+use edgegrid_testkit::edgegrid::{AGENT_ACCOUNT, Settings, WRAPPER_ACCOUNT, Wrapper};
 use edgegrid_testkit::{Cluster, eventually};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
@@ -44,11 +44,34 @@ const GRANTED: [&str; 17] = [
     "networking.k8s.io/servicecidrs watch",
 ];
 
+/// What `deploy/agent` grants besides.
+const GRANTED_TO_AGENT: [&str; 2] = ["apps/statefulsets list", "apps/statefulsets watch"];
+
 #[tokio::test]
 async fn every_verb_that_it_does_not_need_is_refused() {
     let cluster = Cluster::upstream().await.unwrap();
     crate::two_units(&cluster).await;
     let settings = Settings::for_node(&cluster, "a-0").await.unwrap();
+    has_exactly(&cluster, settings, WRAPPER_ACCOUNT, &GRANTED).await;
+}
+
+// Defect D9: every right on pods, nodes and sets in a token on every edge box.
+#[tokio::test]
+async fn the_agent_may_read_stateful_sets_besides_and_nothing_else() {
+    let cluster = Cluster::upstream().await.unwrap();
+    crate::two_units(&cluster).await;
+    let settings = Settings::of_agent(&cluster, "a-0").await.unwrap();
+    let mut granted = [&GRANTED[..], &GRANTED_TO_AGENT].concat();
+    granted.sort_unstable();
+    has_exactly(&cluster, settings, AGENT_ACCOUNT, &granted).await;
+}
+
+async fn has_exactly(
+    cluster: &Cluster,
+    settings: Settings,
+    (namespace, name): (&str, &str),
+    granted: &[&str],
+) {
     let wrapper = Wrapper::start(settings).await.unwrap();
     wrapper.is_ready().await.unwrap();
     eventually("Endpoints can be read too", async || {
@@ -56,7 +79,6 @@ async fn every_verb_that_it_does_not_need_is_refused() {
     })
     .await
     .unwrap();
-    let (namespace, name) = WRAPPER_ACCOUNT;
     let client = cluster.client_as_service_account(namespace, name);
     let mine = allowed(client.await.unwrap()).await;
     let nobody = json!({ "metadata": { "name": "nobody", "namespace": namespace } });
@@ -64,8 +86,8 @@ async fn every_verb_that_it_does_not_need_is_refused() {
     cluster.apply::<ServiceAccount>(nobody).await.unwrap();
     let client = cluster.client_as_service_account(namespace, "nobody");
     let everybodys = allowed(client.await.unwrap()).await;
-    let granted: Vec<&String> = mine.difference(&everybodys).collect();
-    assert_eq!(granted, GRANTED);
+    let mine: Vec<&String> = mine.difference(&everybodys).collect();
+    assert_eq!(mine, granted);
     let log = std::fs::read_to_string(wrapper.process().log()).unwrap();
     assert!(!log.contains("403"), "it lacks a right: {log}");
 }

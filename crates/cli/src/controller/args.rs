@@ -31,6 +31,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "5m", value_parser = duration, value_name = "TIME")]
     pub(super) unit_grace: Duration,
 
+    /// As a member of a control cluster, create the namespaces that federated grids are for.
+    #[arg(long, default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set, value_name = "BOOL")]
+    pub(super) create_namespaces: bool,
+
     /// Writes to the API server under way at the same time.
     #[arg(long, visible_alias = "worker", default_value_t = Limits::default().concurrency, value_name = "N")]
     pub(super) concurrency: usize,
@@ -62,6 +66,7 @@ impl Args {
     pub(super) fn config(&self) -> Config {
         Config {
             unit_grace: self.unit_grace,
+            creates_namespaces: self.create_namespaces,
         }
     }
 }

@@ -165,6 +165,7 @@ async fn without_a_grace_period_a_unit_goes_at_once() -> Result<()> {
         harness::Start {
             config: Config {
                 unit_grace: Duration::ZERO,
+                ..Config::default()
             },
             ..harness::Start::default()
         },

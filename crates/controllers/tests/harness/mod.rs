@@ -1,12 +1,14 @@
 //! The controllers on an embedded cluster, over a link of their own.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod dice;
 pub(crate) mod snapshot;
 pub(crate) mod world;
 
 use std::time::Duration;
 
 use anyhow::Result;
+use edgegrid_controllers::federation::{Connector, by_token};
 use edgegrid_controllers::process::{self, Process};
 use edgegrid_controllers::{Config, Metrics, Setup};
 use edgegrid_runtime::executor::{self, Executor, Limits};
@@ -39,6 +41,8 @@ pub(crate) struct Start {
     pub(crate) lease: Option<LeaseConfig>,
     /// Whether they make their definitions themselves.
     pub(crate) manages_definitions: bool,
+    /// How a member reaches its control cluster.
+    pub(crate) connector: Option<Connector>,
 }
 
 impl Drop for Running {
@@ -82,6 +86,7 @@ pub(crate) fn launch(cluster: &Cluster, start: Start) -> Result<Running> {
         config: start.config,
         metrics: Metrics::default(),
         clock: cluster.clock(),
+        connector: start.connector.unwrap_or_else(|| by_token("test")),
     };
     let (trigger, shutdown) = shutdown::channel();
     let readiness = Readiness::default();

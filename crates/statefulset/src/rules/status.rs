@@ -1,10 +1,16 @@
 //! The numbers that a set's status shows, and when a rollout is over.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::pod::Pod;
 use super::set::Set;
+
+/// With ten pods every change is told at once, with a thousand ten times a second.
+const PATIENCE_PER_POD: Duration = Duration::from_micros(100);
+const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The part of a status that is ours; conditions belong to others and are never touched.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -66,6 +72,24 @@ impl Status {
         self
     }
 
+    /// How long a write of it may wait after the last one: a large set's counts change faster than anybody
+    /// reads them. What else a status says decides something, so that waits for nothing.
+    pub fn patience(&self, stored: &Self) -> Duration {
+        let only_counts = Self {
+            replicas: stored.replicas,
+            ready_replicas: stored.ready_replicas,
+            available_replicas: stored.available_replicas,
+            current_replicas: stored.current_replicas,
+            updated_replicas: stored.updated_replicas,
+            ..self.clone()
+        } == *stored;
+        if !only_counts {
+            return Duration::ZERO;
+        }
+        let pods = u32::try_from(self.replicas.max(0)).unwrap_or(u32::MAX);
+        PATIENCE_PER_POD.saturating_mul(pods).min(LONGEST_PATIENCE)
+    }
+
     /// Whether it is worth a write over what is stored. A collision alone is not.
     pub fn differs_from(&self, stored: &Self) -> bool {
         let unobserved = self.observed_generation > stored.observed_generation;
@@ -75,5 +99,35 @@ impl Status {
             ..self.clone()
         };
         unobserved || same != *stored
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(pods: i64, generation: i64) -> Status {
+        Status {
+            observed_generation: generation,
+            replicas: pods,
+            current_revision: "web-1".into(),
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn only_the_counts_of_a_large_set_may_wait() {
+        let few = status(10, 1).patience(&status(9, 1));
+        let many = status(1000, 1).patience(&status(999, 1));
+        assert!(few <= Duration::from_millis(1), "{few:?}");
+        assert_eq!(many, Duration::from_millis(100));
+        assert_eq!(status(1000, 2).patience(&status(999, 1)), Duration::ZERO);
+        let rolled = Status {
+            current_revision: "web-2".into(),
+            ..status(1000, 1)
+        };
+        assert_eq!(rolled.patience(&status(1000, 1)), Duration::ZERO);
+        let endless = status(i64::MAX, 1).patience(&status(0, 1));
+        assert_eq!(endless, LONGEST_PATIENCE);
     }
 }

@@ -1,4 +1,4 @@
-//! `edgegrid wrapper` on loopback, as a node has it, but without the node.
+//! `edgegrid wrapper` and `edgegrid agent` on loopback, as a node has it, but without the node.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +15,10 @@ use crate::run::{PortLease, Run};
 /// Namespace and name of the account that `deploy/wrapper` grants its rights to.
 pub const WRAPPER_ACCOUNT: (&str, &str) = (names::SYSTEM_NAMESPACE, "edgegrid-wrapper");
 
-/// A running `edgegrid wrapper`, with exactly the rights that `deploy/wrapper` gives it.
+/// The same of `deploy/agent`.
+pub const AGENT_ACCOUNT: (&str, &str) = (names::SYSTEM_NAMESPACE, "edgegrid-agent");
+
+/// A running `edgegrid wrapper` or `edgegrid agent`, with exactly the rights that `deploy` gives it.
 pub struct Wrapper {
     process: Process,
     address: String,
@@ -26,6 +29,8 @@ pub struct Wrapper {
 /// What a wrapper is started with. What it keeps and its log go by the node's name.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// `wrapper` or `agent`.
+    pub command: &'static str,
     /// Name of the node it is for.
     pub node: String,
     /// Folder for its log and for what it keeps.
@@ -39,8 +44,25 @@ pub struct Settings {
 impl Settings {
     /// Grants the shipped rights, and gives the settings of a wrapper with them.
     pub async fn for_node(cluster: &Cluster, node: &str) -> Result<Self> {
+        Self::of(cluster, node, "wrapper", WRAPPER_ACCOUNT).await
+    }
+
+    /// The same of an agent, whose hosts file is in the folder too.
+    pub async fn of_agent(cluster: &Cluster, node: &str) -> Result<Self> {
+        let settings = Self::of(cluster, node, "agent", AGENT_ACCOUNT).await?;
+        let hosts = settings.folder.join(format!("edge-{node}/hosts"));
+        let hosts = hosts.to_str().context("the folder's path is not text")?;
+        Ok(settings.clone().with(["--hostpath", hosts]))
+    }
+
+    async fn of(
+        cluster: &Cluster,
+        node: &str,
+        command: &'static str,
+        (namespace, name): (&str, &str),
+    ) -> Result<Self> {
         for file in ["rbac.yaml", "rbac-tokens.yaml"] {
-            let manifest = project().join("deploy/wrapper").join(file);
+            let manifest = project().join("deploy").join(command).join(file);
             let manifest = manifest
                 .to_str()
                 .context("the project's path is not text")?;
@@ -48,8 +70,8 @@ impl Settings {
                 .kubectl(["apply", "--server-side", "-f", manifest])
                 .await?;
         }
-        let (namespace, name) = WRAPPER_ACCOUNT;
         Ok(Self {
+            command,
             node: node.to_owned(),
             folder: cluster.folder()?.to_owned(),
             kubeconfig: cluster
@@ -90,16 +112,16 @@ impl Wrapper {
         let address = format!("127.0.0.1:{}", port.port());
         let mut command = Command::new(binary()?);
         command
-            .args(["wrapper", "--hostname", &settings.node])
+            .args([settings.command, "--hostname", &settings.node])
             .args(["--bind-address", &address])
             .arg("--kubeconfig")
             .arg(&settings.kubeconfig)
             .arg("--state-folder")
             .arg(settings.state_folder())
             .args(&settings.arguments);
-        let name = format!("wrapper-{}", settings.node);
+        let name = format!("{}-{}", settings.command, settings.node);
         let process = Process::start(&name, &mut command, &settings.folder)?;
-        eventually("edgegrid wrapper listens", async || {
+        eventually("edgegrid listens", async || {
             process.expect_alive()?;
             let connected = tokio::net::TcpStream::connect(&address).await;
             connected.map(drop).context("it does not")

@@ -116,6 +116,12 @@ impl Books {
             .with_context(|| no_node(name))
     }
 
+    /// A node, and its position in the subnet.
+    pub(super) fn place_of(&self, name: &str) -> Result<(LabNode, u8)> {
+        let node = self.nodes.get(name).with_context(|| no_node(name))?;
+        Ok((node.lab.clone(), node.position))
+    }
+
     /// Namespace of the node or pod called `at`.
     pub(super) fn namespace_of(&self, at: &str) -> Result<String> {
         if !at.contains('/') {

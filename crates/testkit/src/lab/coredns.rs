@@ -29,10 +29,38 @@ impl Lab {
         kubeconfig: &Path,
         cluster_domain: &str,
     ) -> Result<CoreDns> {
+        let plugins = kubernetes(kubeconfig, cluster_domain)?;
+        let probe = format!("kubernetes.default.svc.{cluster_domain}");
+        self.start_coredns(node, program, &plugins, &probe).await
+    }
+
+    /// The same with the names of a hosts file before those of the cluster, as SuperEdge sets CoreDNS up; with
+    /// nothing but that file if there is no kubeconfig. It is there when it knows `probe`.
+    pub async fn coredns_with_hosts(
+        &self,
+        (node, probe): (&str, &str),
+        program: &Path,
+        hosts: &Path,
+        cluster: Option<(&Path, &str)>,
+    ) -> Result<CoreDns> {
+        let mut plugins = format!(
+            "  hosts {} {{\n    reload 300ms\n    no_reverse\n    fallthrough\n  }}\n",
+            hosts.display()
+        );
+        if let Some((kubeconfig, domain)) = cluster {
+            plugins.push_str(&kubernetes(kubeconfig, domain)?);
+        }
+        self.start_coredns(node, program, &plugins, probe).await
+    }
+
+    async fn start_coredns(
+        &self,
+        node: &str,
+        program: &Path,
+        plugins: &str,
+        probe: &str,
+    ) -> Result<CoreDns> {
         let node = self.node(node)?;
-        let kubeconfig = kubeconfig.canonicalize();
-        let kubeconfig =
-            kubeconfig.with_context(|| format!("kubeconfig of CoreDNS on {}", node.name))?;
         let (address, ready) = (
             SocketAddrV4::new(node.address, 53),
             SocketAddrV4::new(node.address, 8181),
@@ -40,10 +68,8 @@ impl Lab {
         let name = format!("coredns-{}", node.name);
         let file = self.folder().join(format!("{name}.corefile"));
         let text = format!(
-            ".:53 {{\n  bind {}\n  errors\n  ready {ready}\n  \
-             kubernetes {cluster_domain} in-addr.arpa ip6.arpa {{\n    kubeconfig {}\n  }}\n}}\n",
+            ".:53 {{\n  bind {}\n  errors\n  ready {ready}\n{plugins}}}\n",
             node.address,
-            kubeconfig.display()
         );
         std::fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
         let process = self.run(
@@ -53,12 +79,7 @@ impl Lab {
         )?;
         wait_for_ok(&node.namespace, ready, "/ready", &process).await?;
         let dns = CoreDns { process, address };
-        self.wait_for_answer(
-            &node.name,
-            &dns,
-            &format!("kubernetes.default.svc.{cluster_domain}"),
-        )
-        .await?;
+        self.wait_for_answer(&node.name, &dns, probe).await?;
         Ok(dns)
     }
 
@@ -78,4 +99,14 @@ impl Lab {
             dns.process.tail(20)
         )
     }
+}
+
+/// The plugin that answers for a cluster's names.
+fn kubernetes(kubeconfig: &Path, cluster_domain: &str) -> Result<String> {
+    let kubeconfig = kubeconfig.canonicalize();
+    let kubeconfig = kubeconfig.context("kubeconfig of CoreDNS")?;
+    Ok(format!(
+        "  kubernetes {cluster_domain} in-addr.arpa ip6.arpa {{\n    kubeconfig {}\n  }}\n",
+        kubeconfig.display()
+    ))
 }

@@ -12,6 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 pub enum RecordType {
     /// IPv4 address.
     A = 1,
+    /// Name of an address, asked for as `4.3.2.1.in-addr.arpa`.
+    Ptr = 12,
     /// IPv6 address.
     Aaaa = 28,
     /// Port and name of a server, given as `priority weight port target`.
@@ -113,6 +115,7 @@ impl Reader<'_> {
         Ok(match kind {
             RecordType::A => Ipv4Addr::from(self.bytes::<4>()?).to_string(),
             RecordType::Aaaa => Ipv6Addr::from(self.bytes::<16>()?).to_string(),
+            RecordType::Ptr => self.name()?,
             RecordType::Srv => {
                 format!(
                     "{} {} {} {}",

@@ -84,6 +84,20 @@ impl Network {
         Ok(node)
     }
 
+    /// Makes a node's namespace anew. What ran in it ends; its pods are cut off, as a reboot ends them.
+    pub(super) fn reboot_node(&self, name: &str) -> Result<()> {
+        let (node, position) = self.books().place_of(name)?;
+        leftovers::kill_inside(std::slice::from_ref(&node.namespace))?;
+        // The veth first: a namespace frees its devices only some time after its end.
+        let device = self.subnet.node_device(position);
+        ip(&format!(
+            "link del {device}\nnetns del {}\n",
+            node.namespace
+        ))
+        .and_then(|()| self.make_node(&node, position))
+        .with_context(|| format!("reboot node {name}"))
+    }
+
     pub(super) fn add_pod(
         &self,
         node: &str,

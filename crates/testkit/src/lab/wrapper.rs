@@ -1,4 +1,4 @@
-//! edgegrid's wrapper in a node's namespace, where kube-proxy and CoreDNS find it on loopback.
+//! edgegrid's wrapper or agent in a node's namespace, where kube-proxy and CoreDNS find it on loopback.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
@@ -11,19 +11,61 @@ use super::Lab;
 use super::namespace::wait_for_ok;
 use crate::process::Process;
 
+const DNS_PORT: u16 = 53;
 const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 51006);
 
 impl Lab {
     /// Starts `edgegrid wrapper` in the node and waits until it listens; that its view is complete
     /// is for its clients to wait for. What it keeps is in a folder of the node, over restarts.
     pub async fn wrapper(&self, node: &str, program: &Path, kubeconfig: &Path) -> Result<Process> {
+        let mut command = Command::new(program);
+        command.arg("wrapper");
+        self.start_wrapper(node, command, kubeconfig).await
+    }
+
+    /// The same with `edgegrid agent`, which keeps [`hosts_file`](Lab::hosts_file) besides.
+    pub async fn agent(&self, node: &str, program: &Path, kubeconfig: &Path) -> Result<Process> {
+        let mut command = Command::new(program);
+        command
+            .arg("agent")
+            .arg("--hostpath")
+            .arg(self.hosts_file(node));
+        self.start_wrapper(node, command, kubeconfig).await
+    }
+
+    /// An agent that answers DNS questions itself, at the node's address, for all pods.
+    pub async fn agent_with_dns(
+        &self,
+        node: &str,
+        program: &Path,
+        kubeconfig: &Path,
+    ) -> Result<(Process, SocketAddrV4)> {
+        let address = SocketAddrV4::new(self.node(node)?.address, DNS_PORT);
+        let mut command = Command::new(program);
+        command
+            .args(["agent", "--hostpath="])
+            .args(["--dns-listen", &address.to_string()])
+            .args(["--dns-allow", &self.cluster_cidr()]);
+        let process = self.start_wrapper(node, command, kubeconfig).await?;
+        Ok((process, address))
+    }
+
+    /// The hosts file of a node's agent.
+    pub fn hosts_file(&self, node: &str) -> PathBuf {
+        self.folder().join(format!("edge-{node}/hosts"))
+    }
+
+    async fn start_wrapper(
+        &self,
+        node: &str,
+        mut command: Command,
+        kubeconfig: &Path,
+    ) -> Result<Process> {
         let node = self.node(node)?;
         let kubeconfig = kubeconfig.canonicalize();
         let kubeconfig =
             kubeconfig.with_context(|| format!("kubeconfig of the wrapper on {}", node.name))?;
-        let mut command = Command::new(program);
         command
-            .arg("wrapper")
             .args(["--hostname", &node.name, "--debug"])
             .args(["--bind-address", &ADDRESS.to_string()])
             .arg("--kubeconfig")

@@ -40,6 +40,11 @@ impl Mask {
         Self(bits.into())
     }
 
+    /// Whether nothing is seen.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|bits| *bits == 0)
+    }
+
     pub(crate) fn has(&self, at: usize) -> bool {
         self.0
             .get(at / 8)

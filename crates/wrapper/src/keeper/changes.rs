@@ -26,6 +26,10 @@ impl Inner {
                 peers.is_some_and(|peers| !peers.members.is_empty())
             }
             Feed::Unit(unit) => self.units.get(unit).is_some_and(|unit| !unit.is_empty()),
+            Feed::Sets(_) | Feed::SuperEdgeSets => {
+                let sets = self.held.sets.of(feed);
+                sets.is_some_and(|sets| !sets.is_empty())
+            }
         }
     }
 
@@ -111,7 +115,7 @@ impl Inner {
                     _ => None,
                 };
                 if self.held.set_rule(name, rule) {
-                    touched.services.insert(name.into());
+                    touched.place([name.into()].into());
                 }
             }
             (Kind::Nodes, says) => {
@@ -119,7 +123,7 @@ impl Inner {
                     Says::Labels(labels) => labels,
                     _ => BTreeMap::new(),
                 };
-                touched.services.extend(self.held.set_labels(labels));
+                touched.place(self.held.set_labels(labels));
             }
             _ => {}
         }
@@ -135,10 +139,10 @@ impl Inner {
         let mut touched = Touched::default();
         match feed {
             Feed::Peers { key, value } => {
-                touched.services = self.held.set_peers(key, value, members);
+                touched.place(self.held.set_peers(key, value, members));
             }
             Feed::Unit(unit) => self.set_unit(unit, members),
-            Feed::Kind(_) => {}
+            Feed::Kind(_) | Feed::Sets(_) | Feed::SuperEdgeSets => {}
         }
         touched
     }
@@ -152,7 +156,7 @@ impl Inner {
         let mut touched = Touched::default();
         match (feed, number) {
             (Feed::Peers { key, value }, Some(node)) => {
-                touched.services = self.held.set_peer(key, value, node, member);
+                touched.place(self.held.set_peer(key, value, node, member));
             }
             (Feed::Unit(unit), Some(node)) => self.set_unit_member(unit, node, member),
             _ => {}

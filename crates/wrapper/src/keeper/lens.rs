@@ -35,8 +35,18 @@ pub(crate) struct Touched<'a> {
     pub(crate) pieces: BTreeSet<(Source, Key)>,
     /// One of them, taken apart already.
     pub(crate) fresh: Option<(Source, &'a Parts<'a>)>,
+    /// Services whose pods may have other short names, though nothing else is different.
+    pub(crate) naming: BTreeSet<Key>,
     /// What changes in the store besides.
     pub(crate) writes: Vec<Write>,
+}
+
+impl Touched<'_> {
+    /// Adds services for which the own node may stand elsewhere now.
+    pub(crate) fn place(&mut self, services: BTreeSet<Key>) {
+        self.naming.extend(services.iter().cloned());
+        self.services.extend(services);
+    }
 }
 
 impl Lens {
@@ -95,6 +105,12 @@ impl Lens {
             }
         }
         sum
+    }
+
+    /// Which endpoints of an object are seen.
+    pub(crate) fn mask(&self, source: Source, key: &Key) -> Option<&Mask> {
+        let shown = self.shown.get(&(source, Arc::clone(key)))?;
+        Some(&shown.mask)
     }
 
     fn show(&mut self, held: &Held, judged: Judged, touched: &Touched<'_>) -> Option<Write> {
@@ -166,6 +182,6 @@ fn write(source: Source, key: &str, change: Change) -> Write {
     }
 }
 
-fn store_key(source: Source, key: &str) -> String {
+pub(crate) fn store_key(source: Source, key: &str) -> String {
     format!("{}{key}", Kind::from(source).resource().key_prefix)
 }

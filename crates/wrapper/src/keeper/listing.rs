@@ -5,6 +5,7 @@ use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::held::nodes::NodeNames;
 use crate::held::piece::Piece;
+use crate::held::sets::{Stamp, Stamped};
 use crate::keeper::plain::Plain;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ pub(crate) enum Items {
     Pieces(Source, BTreeMap<String, (String, Piece)>),
     Plain(BTreeMap<String, Plain>),
     Nodes(BTreeSet<String>),
+    Sets(BTreeMap<String, Stamp>),
 }
 
 /// What is read of a node that is only counted.
@@ -76,6 +78,7 @@ impl Listing {
                 None => Items::Plain(BTreeMap::new()),
             },
             Feed::Peers { .. } | Feed::Unit(_) => Items::Nodes(BTreeSet::new()),
+            Feed::Sets(_) | Feed::SuperEdgeSets => Items::Sets(BTreeMap::new()),
         };
         Self {
             items,
@@ -116,6 +119,12 @@ impl Listing {
                     nodes.insert(node.metadata.name);
                 }
             }
+            Items::Sets(sets) => {
+                let set = Stamped::read(feed, json)?;
+                if let Some(stamp) = set.stamp {
+                    sets.insert(set.key, stamp);
+                }
+            }
         }
         Ok(())
     }
@@ -125,6 +134,7 @@ impl Listing {
             Items::Pieces(_, pieces) => pieces.is_empty(),
             Items::Plain(objects) => objects.is_empty(),
             Items::Nodes(nodes) => nodes.is_empty(),
+            Items::Sets(sets) => sets.is_empty(),
         }
     }
 }

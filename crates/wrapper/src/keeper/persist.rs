@@ -7,7 +7,7 @@ use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::held::piece::{Piece, Pressed};
 use crate::kinds::Kind;
-use crate::snapshot::{self, Damaged, FeedMeta, Image, Meta, NodeSet, Record};
+use crate::snapshot::{self, Damaged, FeedMeta, Image, Meta, NodeSet, Record, StampedSets};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,6 +46,7 @@ impl Keeper {
             },
             objects: objects.collect(),
             sets: inner.node_sets(),
+            stamped: inner.stamped_sets(),
             pieces: pieces.collect(),
         }
     }
@@ -71,7 +72,7 @@ impl Keeper {
         let rank = |feed: &Feed| match feed {
             Feed::Kind(kind) if kind.is_edited() => 2,
             Feed::Kind(_) => 0,
-            Feed::Peers { .. } | Feed::Unit(_) => 1,
+            Feed::Peers { .. } | Feed::Unit(_) | Feed::Sets(_) | Feed::SuperEdgeSets => 1,
         };
         let mut feeds = meta.feeds;
         feeds.sort_by_key(|at| rank(&at.feed));
@@ -103,6 +104,12 @@ impl Keeper {
                 let listing = self.restored(restored, feed);
                 if let Items::Nodes(known) = &mut listing.items {
                     known.extend(nodes);
+                }
+            }
+            Record::Stamped(StampedSets { feed, sets }) => {
+                let listing = self.restored(restored, feed);
+                if let Items::Sets(known) = &mut listing.items {
+                    known.extend(sets);
                 }
             }
             Record::Piece(kind, body) => {
@@ -145,6 +152,18 @@ impl Inner {
                 contact: if at.online { Some(now) } else { at.contact },
             })
             .collect()
+    }
+
+    fn stamped_sets(&self) -> Vec<StampedSets> {
+        let sets = self.held.sets.iter();
+        sets.map(|(feed, sets)| StampedSets {
+            feed: feed.clone(),
+            sets: sets
+                .iter()
+                .map(|(key, stamp)| (key.to_string(), stamp.clone()))
+                .collect(),
+        })
+        .collect()
     }
 
     fn node_sets(&self) -> Vec<NodeSet> {

@@ -1,5 +1,6 @@
 //! What the keeper tells of itself: readiness, age, metrics, and why a service looks as it does.
 
+use super::aliases::Aliases;
 use super::{Inner, Keeper, Progress};
 use crate::document::Source;
 use crate::feed::Feed;
@@ -21,6 +22,8 @@ pub(crate) struct Figures {
     /// Seconds since the last contact with upstream; zero while there is contact.
     pub(crate) age: u64,
     pub(crate) feeds: Vec<(String, Progress)>,
+    pub(crate) aliases: u64,
+    pub(crate) aliases_left_out: u64,
 }
 
 impl Keeper {
@@ -54,7 +57,10 @@ impl Keeper {
             key: key.into(),
             value,
         });
-        kinds.chain(peers).map(|feed| feed.to_string()).collect()
+        let sets = inner.wanted_sets().into_iter();
+        let sets = sets.filter(|feed| !inner.is_synced(feed));
+        let missing = kinds.chain(peers).chain(sets);
+        missing.map(|feed| feed.to_string()).collect()
     }
 
     /// Seconds since upstream was last heard of; none while there is contact.
@@ -70,7 +76,11 @@ impl Keeper {
             .rules()
             .filter(|(_, rule)| is_malformed(&rule.topology));
         let age = inner.age(self.now());
+        let aliases = inner.aliases.as_ref();
+        let (aliases, aliases_left_out) = aliases.map(Aliases::counts).unwrap_or_default();
         Figures {
+            aliases,
+            aliases_left_out,
             withheld: inner.lens.withheld(),
             malformed_services: malformed.count() as u64,
             ready: inner.open,
@@ -110,6 +120,7 @@ impl Keeper {
             "topology": topology, "keepExternal": rule.keep_external,
             "peers": peers.collect::<serde_json::Map<_, _>>(),
             "objects": inner.objects(service),
+            "shortNames": inner.aliases.as_ref().map(|aliases| aliases.explain(service)),
         })
     }
 

@@ -13,6 +13,7 @@ const MAGIC: &[u8] = b"edgegrid wrapper view 1\n";
 const META: u8 = b'm';
 const OBJECT: u8 = b'o';
 const SET: u8 = b'n';
+const STAMPED: u8 = b't';
 const SLICE: u8 = b's';
 const ENDPOINTS: u8 = b'e';
 const END: u8 = b'z';
@@ -94,6 +95,9 @@ fn write(out: &mut impl Write, image: &Image) -> io::Result<()> {
     for set in &image.sets {
         put(out, SET, &[&serde_json::to_vec(set)?])?;
     }
+    for sets in &image.stamped {
+        put(out, STAMPED, &[&serde_json::to_vec(sets)?])?;
+    }
     for (kind, piece) in &image.pieces {
         let tag = if *kind == Kind::Slices {
             SLICE
@@ -162,6 +166,7 @@ fn record(file: &mut impl Read) -> Result<Option<Record>, Damaged> {
     Ok(Some(match (tag[0], bytes.split_first()) {
         (META, _) => Record::Meta(serde_json::from_slice(&bytes).map_err(json)?),
         (SET, _) => Record::Set(serde_json::from_slice(&bytes).map_err(json)?),
+        (STAMPED, _) => Record::Stamped(serde_json::from_slice(&bytes).map_err(json)?),
         (SLICE, _) => Record::Piece(Kind::Slices, Pressed::of(&bytes)),
         (ENDPOINTS, _) => Record::Piece(Kind::Endpoints, Pressed::of(&bytes)),
         (OBJECT, Some((kind, text))) => {

@@ -2,6 +2,7 @@
 
 use crate::feed::Feed;
 use crate::held::piece::Pressed;
+use crate::held::sets::Stamp;
 use crate::kinds::Kind;
 use crate::serve::tokens::Keys;
 use edgegrid_listwatch::Memo;
@@ -35,12 +36,20 @@ pub(crate) struct NodeSet {
     pub(crate) nodes: Vec<String>,
 }
 
+/// The StatefulSets of a feed, by namespace and name.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct StampedSets {
+    pub(crate) feed: Feed,
+    pub(crate) sets: Vec<(String, Stamp)>,
+}
+
 /// Everything to be written. Texts are shared with the keeper, so that it costs little to take.
 #[derive(Debug)]
 pub(crate) struct Image {
     pub(crate) meta: Meta,
     pub(crate) objects: Vec<(Kind, Arc<Entry<Memo>>)>,
     pub(crate) sets: Vec<NodeSet>,
+    pub(crate) stamped: Vec<StampedSets>,
     pub(crate) pieces: Vec<(Kind, Pressed)>,
 }
 
@@ -50,5 +59,6 @@ pub(crate) enum Record {
     Meta(Meta),
     Object(Kind, Vec<u8>),
     Set(NodeSet),
+    Stamped(StampedSets),
     Piece(Kind, Pressed),
 }

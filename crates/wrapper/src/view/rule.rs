@@ -11,6 +11,9 @@ pub struct Rule {
     pub topology: Topology,
     /// Whether endpoints on no node stay in spite of the keys.
     pub keep_external: bool,
+    /// The keys of a headless service that shows everything all the same: they still say whose
+    /// pods have short names.
+    pub opened: Vec<Box<str>>,
 }
 
 /// The annotation `topologyKeys`, understood or not.
@@ -40,16 +43,23 @@ impl Rule {
         let annotation = |name: &str| service["metadata"]["annotations"][name].as_str();
         let is_headless = service["spec"]["clusterIP"] == HEADLESS_ADDRESS;
         let is_opened = is_headless && annotation(annotation::HEADLESS) == Some(OPEN);
-        let topology = match &service["metadata"]["annotations"][annotation::TOPOLOGY_KEYS] {
-            _ if is_opened => Topology::Open,
+        let mut opened = Vec::new();
+        let mut topology = match &service["metadata"]["annotations"][annotation::TOPOLOGY_KEYS] {
             Value::Null => Topology::Open,
             Value::String(text) => Topology::parse(text),
             other => Topology::Malformed(format!("{other} is no text")),
         };
+        if is_opened {
+            if let Topology::Keys { keys, .. } = topology {
+                opened = keys;
+            }
+            topology = Topology::Open;
+        }
         let keep_external = annotation(annotation::EXTERNAL_ENDPOINTS) == Some(KEEP);
         Self {
             topology,
             keep_external,
+            opened,
         }
     }
 
@@ -58,6 +68,14 @@ impl Rule {
         match &self.topology {
             Topology::Keys { keys, .. } => keys,
             Topology::Open | Topology::Malformed(_) => &[],
+        }
+    }
+
+    /// The keys by which units have short names for their pods here.
+    pub fn naming_keys(&self) -> &[Box<str>] {
+        match &self.topology {
+            Topology::Keys { keys, .. } => keys,
+            Topology::Open | Topology::Malformed(_) => &self.opened,
         }
     }
 }
@@ -168,7 +186,9 @@ mod tests {
                 "spec": {"clusterIP": address},
             })
         };
-        assert_eq!(Rule::of(&service("None")).topology, Topology::Open);
+        let opened = Rule::of(&service("None"));
+        assert_eq!(opened.topology, Topology::Open);
+        assert!(opened.keys().is_empty() && opened.naming_keys() == ["a".into()]);
         assert_eq!(Rule::of(&service("10.0.0.1")).topology, keys(&["a"], false));
         assert!(Rule::of(&service("10.0.0.1")).keep_external);
         assert_eq!(Rule::of(&json!({})).topology, Topology::Open);

@@ -66,6 +66,7 @@ fn rule() -> impl Strategy<Value = Rule> {
     (topology, any::<bool>()).prop_map(|(topology, keep_external)| Rule {
         topology,
         keep_external,
+        opened: Vec::new(),
     })
 }
 
@@ -116,6 +117,7 @@ fn every_withheld_endpoint_says_why() {
             any: false,
         },
         keep_external: false,
+        opened: Vec::new(),
     };
     let at = |node| Endpoint {
         node,
@@ -133,6 +135,7 @@ fn every_withheld_endpoint_says_why() {
     let malformed = Rule {
         topology: Topology::Malformed(String::new()),
         keep_external: true,
+        opened: Vec::new(),
     };
     assert_eq!(fate_of(&malformed, at(Some(1))), Fate::Malformed);
     let names: BTreeSet<_> = Fate::WITHHELD.iter().map(|(fate, _)| fate.name()).collect();

@@ -1,7 +1,7 @@
 //! What SuperEdge's wrapper gets wrong, each as the rule that holds here. The numbers are those of
 //! the list of its weaknesses. Not here: C5 (what is sent last is newest) is shown by the model
-//! test, C19 by C18's, C20 in `ingress`, C22 by C17's; C6, C13, C14 and C16 are of parts that do
-//! not exist here, C21 of lines that are not logged.
+//! test, C19 by C18's, C20 in `ingress`, C21 in `lines`, C22 by C17's; C6, C13, C14 and C16 are of parts
+//! that do not exist here.
 
 use crate::asking::{SLICES, STRICT, ask, get, nodes, ready, sees, two_units, view_of};
 use crate::cloud::{node, service, slice};

@@ -10,6 +10,7 @@ mod cut_off;
 mod defects;
 mod fuzz;
 mod ingress;
+mod lines;
 mod mirror;
 mod model;
 mod rule;

@@ -1,7 +1,8 @@
 use super::*;
 use crate::feed::Feed;
+use crate::held::sets::Stamp;
 use crate::keeper::Keeper;
-use crate::snapshot::{Meta, NodeSet};
+use crate::snapshot::{Meta, NodeSet, StampedSets};
 use edgegrid_listwatch::Store;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -18,6 +19,11 @@ fn image() -> Image {
         .put(key.clone(), service, edgegrid_store::Expect::Anything)
         .unwrap();
     let slice = br#"{"metadata":{"name":"web-x","namespace":"default","labels":{"kubernetes.io/service-name":"web"}},"endpoints":[{"addresses":["10.0.0.1"],"nodeName":"a-0"}]}"#;
+    let stamp = Stamp {
+        grid: "db".into(),
+        key: "unit".into(),
+        unit: "a".into(),
+    };
     Image {
         meta: Meta {
             node: "a-0".to_owned(),
@@ -28,6 +34,10 @@ fn image() -> Image {
         sets: vec![NodeSet {
             feed,
             nodes: vec!["a-0".to_owned()],
+        }],
+        stamped: vec![StampedSets {
+            feed: Feed::Sets("a".to_owned()),
+            sets: vec![("default/db-a".to_owned(), stamp)],
         }],
         pieces: vec![(Kind::Slices, Pressed::press(slice))],
     }
@@ -49,7 +59,7 @@ fn sealed(mut body: Vec<u8>) -> Vec<u8> {
 
 fn keeper() -> Keeper {
     let clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
-    Keeper::new("a-0", Store::default(), 1, clock)
+    Keeper::new("a-0", Store::default(), false, 1, clock)
 }
 
 #[test]
@@ -63,7 +73,7 @@ fn what_is_written_is_read_back() {
         Ok(())
     });
     assert!(found.unwrap());
-    assert_eq!(records.len(), 4);
+    assert_eq!(records.len(), 5);
     assert!(!load(&folder.path().join("nothing"), &mut |_| Ok(())).unwrap());
 }
 

@@ -1,0 +1,81 @@
+//! What can be chosen of the node's own DNS server.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+
+use anyhow::{Context, Result};
+use edgegrid_dns::names::Names;
+use edgegrid_dns::server::{Config, Rate, Resolvers, Server};
+use ipnet::IpNet;
+
+// No doc comment: clap would show it instead of the command's own.
+#[derive(clap::Args)]
+pub(super) struct ServerArgs {
+    /// Answer DNS questions here, over UDP and TCP; may be repeated.
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "DNS server")]
+    dns_listen: Vec<SocketAddr>,
+
+    /// Who may ask besides this machine, above all the network of its pods; may be repeated.
+    #[arg(
+        long,
+        value_name = "NETWORK",
+        requires = "dns_listen",
+        help_heading = "DNS server"
+    )]
+    dns_allow: Vec<IpNet>,
+
+    /// Where to ask for names of the cluster that this node does not know; may be repeated. Without
+    /// it they do not exist.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        requires = "dns_listen",
+        help_heading = "DNS server"
+    )]
+    cluster_dns: Vec<SocketAddr>,
+
+    /// Where to ask for all other names, instead of those of /etc/resolv.conf; may be repeated.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        requires = "dns_listen",
+        help_heading = "DNS server"
+    )]
+    dns_resolver: Vec<SocketAddr>,
+
+    /// Questions of one client a second, and twice as many after a pause; 0 sets no limit.
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = Rate::default().per_second.get(),
+        help_heading = "DNS server"
+    )]
+    dns_rate: u32,
+}
+
+impl ServerArgs {
+    /// Takes the addresses; none if no server is wanted.
+    pub(super) async fn bind(&self, domain: &str, names: &Names) -> Result<Option<Server>> {
+        if self.dns_listen.is_empty() {
+            return Ok(None);
+        }
+        let defaults = Config::new(self.dns_listen.clone(), domain);
+        let config = Config {
+            cluster_dns: self.cluster_dns.clone(),
+            resolvers: match self.dns_resolver.as_slice() {
+                [] => defaults.resolvers,
+                these => Resolvers::These(these.to_vec()),
+            },
+            allow: self.dns_allow.clone(),
+            rate: NonZeroU32::new(self.dns_rate).map(|per_second| Rate {
+                per_second,
+                burst: per_second.saturating_mul(TWICE),
+            }),
+            ..defaults
+        };
+        let server = Server::bind(config, names.records().clone()).await;
+        Ok(Some(server.context("start the DNS server")?))
+    }
+}
+
+const TWICE: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);

@@ -1,0 +1,279 @@
+//! Keeps a copy of every federated grid in each member's namespace of the control cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use edgegrid_api::names::{finalizer, reason};
+use edgegrid_plan::failure::Trouble;
+use edgegrid_plan::federation::copies::{Decision, Member, World, decide, second_name, wanted};
+use edgegrid_plan::federation::{
+    GridObject, has_finalizer, is_copy, is_federated, is_mirror, stands_for,
+};
+use edgegrid_plan::{ObjectId, Plan, Step};
+use edgegrid_runtime::executor::{Class, WriteError};
+use kube::core::ObjectMeta;
+use serde_json::Value;
+
+use super::{FederatedGrid, copies_of, members, object, stored};
+use crate::context::Context;
+use crate::controller;
+use crate::execute::Outcomes;
+use crate::queue::{Key, key};
+use crate::reservations::Reservations;
+
+/// A write that failed is tried again after this time.
+const TRY_AGAIN: Duration = Duration::from_secs(15);
+/// One that came between others, after this.
+const RACE: Duration = Duration::from_secs(1);
+
+/// What all passes over one kind share.
+#[derive(Clone)]
+struct Shared {
+    context: Context,
+    reservations: Reservations,
+    judged: Arc<Mutex<BTreeMap<Key, Judged>>>,
+}
+
+/// A copy that was found as wanted; a status that changes does not change that.
+#[derive(Clone, Debug, PartialEq)]
+struct Judged {
+    wanted: String,
+    uid: Option<String>,
+    generation: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    finalizers: Option<Vec<String>>,
+}
+
+impl Judged {
+    fn new(wanted: &str, metadata: &ObjectMeta) -> Self {
+        Self {
+            wanted: wanted.to_owned(),
+            uid: metadata.uid.clone(),
+            generation: metadata.generation,
+            labels: metadata.labels.clone(),
+            annotations: metadata.annotations.clone(),
+            finalizers: metadata.finalizers.clone(),
+        }
+    }
+}
+
+/// Passes over one kind until its queue is closed.
+pub(super) async fn run<K: FederatedGrid>(context: &Context) {
+    let shared = Shared {
+        context: context.clone(),
+        reservations: Reservations::default(),
+        judged: Arc::default(),
+    };
+    let pass = |grid: Arc<K>| {
+        let shared = shared.clone();
+        async move { shared.pass(&*grid).await }
+    };
+    controller::run(
+        "distribution",
+        K::store(&context.caches).clone(),
+        K::federation_queues(&context.queues).distribution.clone(),
+        context.metrics.clone(),
+        pass,
+    )
+    .await;
+}
+
+impl Shared {
+    async fn pass<K: FederatedGrid>(&self, grid: &K) -> Result<Option<Duration>, WriteError> {
+        let metadata = grid.meta();
+        if is_mirror(metadata) {
+            return Ok(None);
+        }
+        if is_copy(metadata) {
+            return self.orphan(grid).await;
+        }
+        let at = key(grid);
+        let copies = copies_of::<K>(&self.context, &at);
+        let is_concerned = is_federated(metadata)
+            || !copies.is_empty()
+            || has_finalizer(metadata, finalizer::FEDERATED);
+        if !is_concerned {
+            return Ok(None);
+        }
+        let original = object(grid);
+        if let Some(wait) = self.behind(&original.id(), metadata) {
+            return Ok(Some(wait));
+        }
+        self.distribute(&at, Some(&original), &copies).await
+    }
+
+    /// A copy whose original is not there: somebody took the finalizer off, and the grid is to go.
+    async fn orphan<K: FederatedGrid>(&self, copy: &K) -> Result<Option<Duration>, WriteError> {
+        let Some(at) = stands_for(copy.meta()) else {
+            return Ok(None);
+        };
+        let original = stored::<K>(&self.context, &at);
+        if original.is_some_and(|original| !is_copy(original.meta())) {
+            return Ok(None);
+        }
+        self.distribute(&at, None, &[Arc::new(copy.clone())]).await
+    }
+
+    async fn distribute<K: FederatedGrid>(
+        &self,
+        at: &Key,
+        original: Option<&GridObject>,
+        copies: &[Arc<K>],
+    ) -> Result<Option<Duration>, WriteError> {
+        let members = members(&self.context);
+        let digest = original.map(|original| wanted(original, false).digest);
+        let (world, patience) = self.gather(at, (&members, copies), digest.as_deref());
+        let mut decision = decide(K::KIND, at, original, &world);
+        if let Some(digest) = &digest {
+            self.remember(digest, &world, &decision);
+        }
+        let (_reserved, refused) = self.reservations.reserve(at, applied(&decision.plan));
+        for id in &refused {
+            let namespace = id.namespace.clone().unwrap_or_default();
+            decision.plan.units.remove(&namespace);
+        }
+        let recheck = decision.plan.recheck;
+        let outcomes = self
+            .context
+            .execution
+            .run(std::mem::take(&mut decision.plan))
+            .await;
+        let (troubles, retry) = learnt(decision.troubles, outcomes);
+        if self
+            .context
+            .federation
+            .undelivered
+            .set(K::KIND, at, &troubles)
+        {
+            K::own_queue(&self.context.queues).push(at.clone());
+        }
+        let race = (!refused.is_empty()).then_some(RACE);
+        Ok([recheck, patience, retry, race].into_iter().flatten().min())
+    }
+
+    /// What the caches show, and how long to wait for them.
+    fn gather<'a, K: FederatedGrid>(
+        &self,
+        at: &Key,
+        (members, copies): (&'a BTreeMap<String, Member>, &[Arc<K>]),
+        digest: Option<&str>,
+    ) -> (World<'a>, Option<Duration>) {
+        let mut world = World {
+            members,
+            copies: Vec::new(),
+            settled: BTreeSet::new(),
+            pending: BTreeSet::new(),
+            taken: BTreeSet::new(),
+        };
+        let mut patience: Option<Duration> = None;
+        let mut wait_for = |namespace: &str, wait: Duration, pending: &mut BTreeSet<String>| {
+            pending.insert(namespace.to_owned());
+            patience = Some(patience.map_or(wait, |earlier| earlier.min(wait)));
+        };
+        let mut has_copy = BTreeSet::new();
+        for copy in copies {
+            let (namespace, name) = key(&**copy);
+            let id = ObjectId::namespaced(K::KIND, &namespace, &name);
+            if let Some(wait) = self.behind(&id, copy.meta()) {
+                wait_for(&namespace, wait, &mut world.pending);
+            }
+            if digest.is_some_and(|digest| self.is_judged(digest, copy.meta())) {
+                world.settled.insert(namespace.clone());
+                world.copies.push(bare(&**copy));
+            } else {
+                world.copies.push(object(&**copy));
+            }
+            has_copy.insert(namespace);
+        }
+        for namespace in members
+            .keys()
+            .filter(|namespace| !has_copy.contains(*namespace))
+        {
+            for name in [at.1.clone(), second_name(at)] {
+                let place = (namespace.clone(), name);
+                let id = ObjectId::namespaced(K::KIND, namespace, &place.1);
+                let found = stored::<K>(&self.context, &place);
+                let cached = found
+                    .as_ref()
+                    .and_then(|found| found.meta().resource_version.as_deref());
+                if let Some(wait) = self.context.execution.writes.behind(&id, cached) {
+                    wait_for(namespace, wait, &mut world.pending);
+                }
+                if found.is_some() {
+                    world.taken.insert(place);
+                }
+            }
+        }
+        (world, patience)
+    }
+
+    fn behind(&self, id: &ObjectId, metadata: &ObjectMeta) -> Option<Duration> {
+        let cached = metadata.resource_version.as_deref();
+        self.context.execution.writes.behind(id, cached)
+    }
+
+    fn is_judged(&self, digest: &str, metadata: &ObjectMeta) -> bool {
+        let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = judged.get(&edgegrid_plan::federation::key(metadata));
+        metadata.deletion_timestamp.is_none()
+            && known.is_some_and(|known| *known == Judged::new(digest, metadata))
+    }
+
+    /// Remembers the copies that nothing has to be done about.
+    fn remember(&self, digest: &str, world: &World<'_>, decision: &Decision) {
+        let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        for copy in &world.copies {
+            let place = edgegrid_plan::federation::key(&copy.metadata);
+            let is_left_alone = !decision.plan.units.contains_key(&place.0)
+                && !world.pending.contains(&place.0)
+                && copy.metadata.deletion_timestamp.is_none();
+            if is_left_alone && !decision.plan.units.contains_key(Plan::WHOLE) {
+                judged.insert(place, Judged::new(digest, &copy.metadata));
+            } else {
+                judged.remove(&place);
+            }
+        }
+    }
+}
+
+/// A copy of which only its metadata matters.
+fn bare<K: FederatedGrid>(copy: &K) -> GridObject {
+    GridObject {
+        kind: K::KIND,
+        metadata: copy.meta().clone(),
+        spec: Value::Null,
+        status: Value::Null,
+    }
+}
+
+/// The objects that a plan applies.
+fn applied(plan: &Plan) -> Vec<ObjectId> {
+    let steps = plan.units.values().flatten();
+    steps
+        .filter(|step| matches!(step, Step::Apply(_)))
+        .map(|step| step.id().clone())
+        .collect()
+}
+
+/// What keeps members from getting their copies, and when to try again.
+fn learnt(
+    mut troubles: BTreeMap<String, Trouble>,
+    outcomes: Outcomes,
+) -> (BTreeMap<String, Trouble>, Option<Duration>) {
+    let mut retry: Option<Duration> = None;
+    for (namespace, outcome) in outcomes {
+        let Err(error) = outcome else { continue };
+        let wait = match error.class {
+            Class::Conflict(_) | Class::Gone | Class::Taken => RACE,
+            _ => {
+                let trouble = Trouble::new(reason::REFUSED, error.to_string());
+                troubles.insert(namespace, trouble);
+                TRY_AGAIN
+            }
+        };
+        retry = Some(retry.map_or(wait, |earlier| earlier.min(wait)));
+    }
+    (troubles, retry)
+}

@@ -1,0 +1,174 @@
+//! Makes a member's grids as its mirrors say, whether the control cluster is in reach or not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use edgegrid_api::names::reason;
+use edgegrid_plan::failure::Trouble;
+use edgegrid_plan::federation::local::{Decision, World, decide};
+use edgegrid_plan::federation::{GridObject, is_mirror, mirror, target};
+use edgegrid_plan::{Notice, ObjectId, Plan};
+use edgegrid_runtime::executor::{Class, WriteError};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::Api;
+
+use super::{FederatedGrid, object, reactions, stored};
+use crate::context::Context;
+use crate::controller;
+use crate::departures::Departure;
+use crate::notify::Notifier;
+use crate::queue::{Key, key};
+
+/// Why a pass could not be made.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("look whether namespace {name} exists")]
+    Look {
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// What all passes share.
+#[derive(Clone)]
+struct Shared {
+    context: Context,
+    notifier: Notifier,
+}
+
+/// Passes over the mirrors of one kind until the queue is closed.
+pub(super) async fn run<K: FederatedGrid>(context: &Context) {
+    let executor = context.execution.executor.clone();
+    let shared = Shared {
+        context: context.clone(),
+        notifier: Notifier::new(context.client.clone(), executor, K::FEDERATION),
+    };
+    let pass = |mirror: Arc<K>| {
+        let shared = shared.clone();
+        async move { shared.pass(&*mirror).await }
+    };
+    let queue = K::federation_queues(&context.queues).mirrors.clone();
+    let store = K::store(&context.caches).clone();
+    controller::run("member_grids", store, queue, context.metrics.clone(), pass).await;
+}
+
+impl Shared {
+    async fn pass<K: FederatedGrid>(&self, seen: &K) -> Result<Option<Duration>, Error> {
+        let context = &self.context;
+        // Only a member follows mirrors: after it left, what it has is its own.
+        let is_member = context.federation.heard.namespace().is_some();
+        if !is_member || !is_mirror(seen.meta()) || seen.meta().deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let Some(at) = target(seen.meta()) else {
+            return Ok(None);
+        };
+        let kept = object(seen);
+        let local = stored::<K>(context, &at);
+        let id = ObjectId::namespaced(K::KIND, &at.0, &at.1);
+        let revision = local
+            .as_ref()
+            .and_then(|local| local.meta().resource_version.as_deref());
+        if let Some(wait) = context.execution.writes.behind(&id, revision) {
+            return Ok(Some(wait));
+        }
+        let local = local.map(|local| object(&*local));
+        let decision = self.decide(&kept, local.as_ref(), &at.0).await?;
+        self.tell(seen, &kept, decision.trouble.as_ref()).await;
+        let recheck = decision.plan.recheck;
+        let outcomes = context.execution.run(decision.plan).await;
+        let failed = outcomes.into_values().find_map(Result::err);
+        let trouble = decision
+            .trouble
+            .or_else(|| failed.as_ref().and_then(refused));
+        self.note::<K>(&key(seen), trouble);
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(recheck),
+        }
+    }
+
+    /// Decides, and looks for the namespace where that matters.
+    async fn decide(
+        &self,
+        kept: &GridObject,
+        local: Option<&GridObject>,
+        namespace: &str,
+    ) -> Result<Decision, Error> {
+        let context = &self.context;
+        let now = (context.clock)();
+        let key = kept.grid_key().unwrap_or_default();
+        let mut world = World {
+            local,
+            has_units: !context.caches.units(key).is_empty(),
+            lost_label: self.lost_label(key, local),
+            namespace_exists: None,
+            creates_namespaces: context.config.creates_namespaces,
+            grace: context.config.unit_grace,
+        };
+        let first = decide(kept, &world, now);
+        if !first.needs_look {
+            return Ok(first);
+        }
+        let namespaces: Api<Namespace> = Api::all(context.client.clone());
+        let found = namespaces
+            .get_opt(namespace)
+            .await
+            .map_err(|source| Error::Look {
+                name: namespace.to_owned(),
+                source,
+            })?;
+        world.namespace_exists = Some(found.is_some());
+        Ok(decide(kept, &world, now))
+    }
+
+    /// Whether the nodes lost the label, all of them; a Node object that went counts as an outage.
+    fn lost_label(&self, label: &str, local: Option<&GridObject>) -> bool {
+        let departures = &self.context.caches.departures;
+        let states = local.and_then(|local| local.status["states"].as_object());
+        let mut units = states.into_iter().flat_map(|states| states.keys());
+        departures.last(label) == Some(Departure::LabelLost)
+            && units.all(|unit| departures.of(label, unit) != Some(Departure::NodeDeleted))
+    }
+
+    async fn tell<K: FederatedGrid>(&self, seen: &K, kept: &GridObject, trouble: Option<&Trouble>) {
+        let mut notices: Vec<Notice> = trouble
+            .map(|trouble| Notice::warning(trouble.reason, trouble.message.clone()))
+            .into_iter()
+            .collect();
+        let name = kept.metadata.name.as_deref().unwrap_or_default();
+        let is_missed = self.context.federation.heard.misses(K::KIND, name);
+        if is_missed && !mirror::is_removed(&kept.metadata) {
+            notices.push(Notice::warning(
+                reason::COPY_MISSING,
+                "the control cluster no longer shows this grid and did not ask to remove it: it stays as it was last; \
+                 `edgegrid leave` if this cluster is no longer a member",
+            ));
+        }
+        let about = seen.object_ref(&());
+        self.notifier.notify(&key(seen), &about, &notices).await;
+    }
+
+    /// Notes what is wrong, and lets the control cluster hear it.
+    fn note<K: FederatedGrid>(&self, place: &Key, trouble: Option<Trouble>) {
+        let troubles: BTreeMap<String, Trouble> = trouble
+            .map(|trouble| (Plan::WHOLE.to_owned(), trouble))
+            .into_iter()
+            .collect();
+        if self.context.federation.held.set(K::KIND, place, &troubles) {
+            reactions::mirror::<K>(&self.context, place);
+        }
+    }
+}
+
+/// A failure that people should hear of; what merely came between is tried again.
+fn refused(error: &WriteError) -> Option<Trouble> {
+    match error.class {
+        Class::Conflict(_) | Class::Gone | Class::Taken | Class::NotLeader => None,
+        _ => Some(Trouble::new(reason::REFUSED, error.to_string())),
+    }
+}

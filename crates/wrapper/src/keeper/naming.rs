@@ -1,0 +1,204 @@
+//! Short names: what changes them, and what whoever follows names has to look at again.
+
+use super::aliases::Aliases;
+use super::lens::{Lens, Touched};
+use super::{Inner, Keeper, lens};
+use crate::document::Source;
+use crate::feed::Feed;
+use crate::held::Key;
+use crate::held::judge::Eye;
+use crate::held::sets::{Stamp, namespace};
+use crate::kinds::Kind;
+use bytes::Bytes;
+use edgegrid_store::Write;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What has changed since somebody last looked.
+#[derive(Debug, Default)]
+pub struct Stale {
+    /// Services, as `namespace/name`.
+    pub services: BTreeSet<Arc<str>>,
+    /// Namespaces.
+    pub namespaces: BTreeSet<Arc<str>>,
+    /// Whether StatefulSets were listed anew: all short names may be known now.
+    pub sets: bool,
+}
+
+/// A service as this node sees it.
+#[derive(Debug)]
+pub struct Seen {
+    /// The Service, as JSON.
+    pub service: Bytes,
+    /// Its slices that show anything, as JSON; those of short names among them.
+    pub slices: Vec<Bytes>,
+}
+
+impl Keeper {
+    /// Notes that a feed was asked for in vain.
+    pub(crate) fn set_failed(&self, feed: &Feed) {
+        let mut inner = self.inner();
+        if !feed.is_of_sets() || !self.is_wanted(feed) {
+            return;
+        }
+        let progress = inner.feeds.entry(feed.clone()).or_default();
+        if !std::mem::replace(&mut progress.failed, true) {
+            self.finish(&mut inner, Touched::default());
+        }
+    }
+
+    /// Waits until something is different for whoever follows names, and gives what.
+    pub(crate) async fn stale(&self) -> Stale {
+        loop {
+            match self.take_stale() {
+                Some(stale) => return stale,
+                None => self.renamed.notified().await,
+            }
+        }
+    }
+
+    fn take_stale(&self) -> Option<Stale> {
+        let mut inner = self.inner();
+        let open = inner.open;
+        let stale = inner
+            .stale
+            .as_mut()
+            .filter(|stale| open && !stale.is_empty())?;
+        Some(std::mem::take(stale))
+    }
+
+    /// A service as it is seen now.
+    pub(crate) fn look(&self, service: &str) -> Option<Seen> {
+        let inner = self.inner();
+        let stored = |key: String| Some(inner.store.get(&key)?.value().clone());
+        let key = format!("{}{service}", Kind::Services.resource().key_prefix);
+        let text = stored(key)?;
+        let slices = inner.held.pieces_of(service);
+        let slices = slices.filter(|(source, ..)| *source == Source::Slices);
+        let shown = slices.filter(|(_, key, _)| {
+            let mask = inner.lens.mask(Source::Slices, key);
+            mask.is_some_and(|mask| !mask.is_empty())
+        });
+        let names = shown.map(|(_, key, _)| key.to_string());
+        let names = names.chain(Aliases::slices_of(service));
+        Some(Seen {
+            service: text,
+            slices: names
+                .filter_map(|key| stored(lens::store_key(Source::Slices, &key)))
+                .collect(),
+        })
+    }
+
+    /// Whether a namespace exists.
+    pub(crate) fn has_namespace(&self, name: &str) -> bool {
+        let key = Kind::Namespaces.resource().key(None, name);
+        self.inner().store.get(&key).is_some()
+    }
+
+    /// Whether all short names are known, so that what is not among them does not exist.
+    pub(crate) fn knows_names(&self) -> bool {
+        let inner = self.inner();
+        inner.open && inner.wanted_sets().iter().all(|feed| inner.is_synced(feed))
+    }
+}
+
+impl Inner {
+    /// What is seen of what is touched, and under which names.
+    pub(super) fn update_view(&mut self, touched: &Touched<'_>, writes: &mut Vec<Write>) {
+        writes.extend(self.lens.update(&self.held, Eye::Node, touched));
+        if let Some(aliases) = &mut self.aliases {
+            writes.extend(aliases.update(&self.held, &self.lens, touched));
+        }
+    }
+
+    pub(super) fn relist_sets(
+        &mut self,
+        feed: &Feed,
+        sets: BTreeMap<String, Stamp>,
+    ) -> Touched<'static> {
+        if *feed == Feed::SuperEdgeSets && !sets.is_empty() {
+            let count = sets.len();
+            tracing::info!(
+                count,
+                "StatefulSets of SuperEdge go by their labels and node selector until they are taken over"
+            );
+        }
+        if let Some(stale) = &mut self.stale {
+            stale.sets = true;
+        }
+        let namespaces = self.held.sets.relist(feed, sets);
+        self.names_in(&namespaces)
+    }
+
+    pub(super) fn set_event(
+        &mut self,
+        feed: &Feed,
+        key: &str,
+        stamp: Option<Stamp>,
+    ) -> Touched<'static> {
+        let changed = self.held.sets.set(feed, key, stamp);
+        let namespaces = changed.then(|| namespace(key));
+        self.names_in(&namespaces.into_iter().collect())
+    }
+
+    /// The services of some namespaces that can have short names.
+    fn names_in(&self, namespaces: &BTreeSet<Box<str>>) -> Touched<'static> {
+        let rules = self.held.rules();
+        let named = rules.filter(|(service, rule)| {
+            !rule.naming_keys().is_empty() && namespaces.contains(&namespace(service))
+        });
+        Touched {
+            naming: named.map(|(service, _)| Arc::clone(service)).collect(),
+            ..Touched::default()
+        }
+    }
+
+    /// Whoever follows names starts anew.
+    pub(super) fn everything_is_stale(&mut self) {
+        let prefix = &*Kind::Namespaces.resource().key_prefix;
+        let stored = self.store.snapshot().under(prefix);
+        let namespaces = stored.iter().map(|entry| name_in(entry.key(), prefix));
+        let pieces = Lens::everything(&self.held).services;
+        if let Some(stale) = &mut self.stale {
+            stale.namespaces.extend(namespaces);
+            let services = self.held.rules().map(|(service, _)| Arc::clone(service));
+            stale.services.extend(services.chain(pieces));
+        }
+    }
+
+    /// Keeps in mind what a commit changes for whoever follows names; true if it is something.
+    pub(super) fn note_stale(&mut self, touched: &Touched<'_>, writes: &[Write]) -> bool {
+        let Some(stale) = self.stale.as_mut().filter(|_| self.open) else {
+            return false;
+        };
+        let (services, namespaces) = (
+            &*Kind::Services.resource().key_prefix,
+            &*Kind::Namespaces.resource().key_prefix,
+        );
+        let mut slices = false;
+        for write in writes {
+            if write.key.starts_with(services) {
+                stale.services.insert(name_in(&write.key, services));
+            } else if write.key.starts_with(namespaces) {
+                stale.namespaces.insert(name_in(&write.key, namespaces));
+            } else {
+                slices = true;
+            }
+        }
+        if slices {
+            let touched = touched.services.union(&touched.naming);
+            stale.services.extend(touched.cloned());
+        }
+        !stale.is_empty()
+    }
+}
+
+impl Stale {
+    fn is_empty(&self) -> bool {
+        self.services.is_empty() && self.namespaces.is_empty() && !self.sets
+    }
+}
+
+fn name_in(key: &str, prefix: &str) -> Key {
+    key.strip_prefix(prefix).unwrap_or(key).into()
+}
