@@ -185,7 +185,7 @@ impl Pass<'_> {
         let doomed: Vec<String> = super::claim_names(set, ordinal)
             .filter(|claim| {
                 let claim = self.world.claims.get(claim);
-                claim.is_some_and(|claim| retention::is_doomed(set, holder, claim))
+                claim.is_some_and(|claim| retention::is_doomed(holder, claim))
             })
             .collect();
         if !doomed.is_empty() {

@@ -79,18 +79,17 @@ pub(super) fn has_foreign_controller(set: &Set, holder: Holder<'_>, claim: &Clai
         })
 }
 
-/// The claim waits for the garbage collector: it belongs to an earlier pod of this name.
-pub(super) fn is_doomed(set: &Set, holder: Holder<'_>, claim: &Claim) -> bool {
+/// The claim waits for the garbage collector: it belongs to an earlier pod of this name. Whatever the policy
+/// says by now: a pod that were started on it would lose what it writes.
+pub(super) fn is_doomed(holder: Holder<'_>, claim: &Claim) -> bool {
     let earlier = |owner: &OwnerReference| names_pod(holder, owner) && owner.uid != holder.uid;
-    set.retention.when_scaled == Keep::Delete && claim.owners.iter().any(earlier)
+    claim.owners.iter().any(earlier)
 }
 
 /// It belongs to an earlier set or pod of the same name: not ours to touch.
 fn is_stale(set: &Set, holder: Holder<'_>, claim: &Claim) -> bool {
-    claim.owners.iter().any(|owner| {
-        (names_set(set, owner) && owner.uid != set.uid)
-            || (names_pod(holder, owner) && owner.uid != holder.uid)
-    })
+    let earlier = |owner: &OwnerReference| names_set(set, owner) && owner.uid != set.uid;
+    is_doomed(holder, claim) || claim.owners.iter().any(earlier)
 }
 
 fn wanted(set: &Set, holder: Holder<'_>) -> Wanted {

@@ -122,7 +122,7 @@ fn a_claim_that_somebody_else_controls_is_left_to_them_and_that_is_told() {
 }
 
 #[test]
-fn a_pod_waits_until_the_claim_of_its_predecessor_has_gone() {
+fn a_pod_waits_until_the_claim_of_its_predecessor_has_gone_whatever_the_policy_says_by_now() {
     let doomed = |when_scaled: &str| {
         let set = set(2, &policy(when_scaled, "Retain"));
         let mut world = world(&set, vec![pod(&set, 0)]);
@@ -134,7 +134,7 @@ fn a_pod_waits_until_the_claim_of_its_predecessor_has_gone() {
         (steps(&world), plan(&world).awaited_claims)
     };
     assert_eq!(doomed("Delete"), (vec![], vec!["data-web-1".to_owned()]));
-    assert_eq!(doomed("Retain"), (vec!["+web-1".to_owned()], vec![]));
+    assert_eq!(doomed("Retain"), (vec![], vec!["data-web-1".to_owned()]));
 }
 
 #[test]
