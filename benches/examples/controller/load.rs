@@ -167,7 +167,8 @@ fn plain_deployment(n: usize) -> Deployment {
     let name = format!("plain-{n}");
     let workload = edgegrid_testkit::workload(&name).replicas(1);
     let mut wanted: Deployment = workload.on_nodes(KEY, "unit").into();
-    let note = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    // As long as the grids' own names, and not them: the controller would hold these objects too.
+    let note = |key: &str, value: &str| (key.replace("edge", "load"), value.to_owned());
     let metadata = &mut wanted.metadata;
     metadata.namespace = None;
     let labels = [

@@ -26,6 +26,8 @@ pub(crate) struct Figures {
     pub(crate) start_from_disk: Start,
     pub(crate) anonymous: u64,
     pub(crate) resident: u64,
+    /// Once the past that clients can resume from is as long as it may become.
+    pub(crate) anonymous_full: u64,
     pub(crate) sessions: usize,
     pub(crate) updates_later: usize,
     pub(crate) anonymous_after: u64,
@@ -140,6 +142,7 @@ impl Bench<'_> {
             eprintln!("latency at {rate} updates a second …");
             figures.latencies.push(self.latency(&wrapper, rate).await?);
         }
+        figures.anonymous_full = wrapper.usage()?.anonymous;
         eprintln!("{sessions} sessions …");
         for _ in 0..sessions {
             drop(Watcher::attach(&wrapper.client).await?);

@@ -41,12 +41,17 @@ fn load(figures: &Figures) -> Vec<Row> {
             "RssAnon ≤ 16 MB, RSS ≤ 22 MB",
         ),
         row(
+            "… once its history is full",
+            format!("RssAnon {}", mib(figures.anonymous_full)),
+            "RssAnon ≤ 16 MB",
+        ),
+        row(
             format!(
                 "… after {} more sessions and {} updates",
                 figures.sessions, figures.updates_later
             ),
             format!("RssAnon {}", mib(figures.anonymous_after)),
-            "flat",
+            "flat from there",
         ),
         row(
             format!("CPU of {updates} updates, {own} of the own unit"),

@@ -306,7 +306,8 @@ impl Keeper {
             fresh: Some((source, &parts)),
             ..Touched::default()
         };
-        self.finish(inner, touched);
+        // Which feeds are needed does not depend on endpoints, and they change most often.
+        self.settle(inner, touched);
         Ok(parts.revision.clone().unwrap_or_default().into_owned())
     }
 
@@ -329,8 +330,14 @@ impl Keeper {
         Ok(revision)
     }
 
+    /// Settles a change after which other feeds may be needed.
+    fn finish(&self, inner: &mut Inner, touched: Touched<'_>) {
+        self.settle(inner, touched);
+        self.publish_wanted(inner);
+    }
+
     /// Judges what is touched and commits all of it at once.
-    fn finish(&self, inner: &mut Inner, mut touched: Touched<'_>) {
+    fn settle(&self, inner: &mut Inner, mut touched: Touched<'_>) {
         let mut writes = std::mem::take(&mut touched.writes);
         if inner.open {
             inner.update_view(&touched, &mut writes);
@@ -353,7 +360,6 @@ impl Keeper {
             let Inner { held, units, .. } = &mut *inner;
             held.tidy(|node| units.values().any(|unit| unit.has(node)));
         }
-        self.publish_wanted(inner);
         self.changes.send_modify(|changes| {
             changes.held += 1;
             changes.view += u64::from(visible);
