@@ -22,8 +22,10 @@ pub(crate) struct Program {
 pub(crate) enum Build {
     /// By itself: a broken test elsewhere is no reason to go without.
     Alone,
-    /// By itself and with optimisation, for figures.
+    /// By itself and with optimisation, for what produces figures.
     Release,
+    /// By itself and as it is shipped, for what figures are of.
+    Shipped,
     /// Together with all tests. Cargo unites the features of what it builds together, so next to a test
     /// run this saves compiling most dependencies a second time.
     WithTests,
@@ -60,6 +62,7 @@ impl Program {
         let what: &[&str] = match build {
             Build::Alone => &["--package", self.package],
             Build::Release => &["--package", self.package, "--release"],
+            Build::Shipped => &["--package", self.package, "--profile", "dist"],
             Build::WithTests => &["--workspace", "--tests"],
         };
         let mut cargo = process::cargo();
