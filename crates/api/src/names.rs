@@ -103,6 +103,8 @@ pub mod annotation {
     /// On a copy that is about to be deleted because its original is (value [`super::YES`]): the member
     /// removes its grid. One that goes without it, with its namespace, takes nothing with it.
     pub const REMOVAL: &str = "edgegrid.io/removal";
+    /// On a member's Lease: the grids that it has and the control cluster no longer shows it.
+    pub const MISSING: &str = "edgegrid.io/missing";
     /// On a member's namespace that `edgegrid join` made (value [`super::YES`]).
     pub const JOINED: &str = "edgegrid.io/joined";
     /// On a Node: JSON list of the taints that we put there, and only those.
@@ -171,7 +173,8 @@ pub mod condition {
     pub const UNITS_MISSING: &str = "UnitsMissing";
     /// Part of the spec means nothing to Kubernetes and is left out.
     pub const INVALID: &str = "Invalid";
-    /// Every member cluster has the grid as it is here; on a copy: the member has it as the copy says.
+    /// Every member cluster has the grid as it is here; on a copy: the member has it as the copy says; on a member's
+    /// grid: the control cluster is in reach and shows it.
     pub const IN_STEP: &str = "InStep";
     /// On a copy: the member no longer has the grid.
     pub const REMOVED: &str = "Removed";
@@ -240,7 +243,7 @@ pub mod reason {
     pub const NO_NODES: &str = "NoNodes";
     /// Every unit that the group names is there.
     pub const UNITS_FOUND: &str = "UnitsFound";
-    /// A member cluster was not heard of for a while.
+    /// A member cluster was not heard of for a while; in a member: its control cluster was not.
     pub const OUT_OF_CONTACT: &str = "OutOfContact";
     /// A member cluster has not yet said that it has the grid as it is now.
     pub const NOT_REPORTED: &str = "NotReported";
@@ -270,6 +273,8 @@ pub mod component {
     pub const NODE_UNIT: &str = "nodeunit-controller";
     /// Source of a NodeGroup's events.
     pub const NODE_GROUP: &str = "nodegroup-controller";
+    /// Source of events about the link of a member to its control cluster.
+    pub const MEMBER: &str = "fed-member-controller";
     /// Source of events about the federation of a DeploymentGrid.
     pub const FEDERATED_DEPLOYMENT_GRID: &str = "fed-deployment-grid-controller";
     /// Source of events about the federation of a StatefulSetGrid.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use edgegrid_api::names::{MEMBER_LEASE, label};
+use edgegrid_api::names::{MEMBER_LEASE, annotation, label};
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
 use edgegrid_plan::Kind;
 use edgegrid_plan::federation::copies::clusters;
@@ -12,8 +12,8 @@ use edgegrid_plan::federation::status::{is_in_step, read};
 use edgegrid_plan::federation::{GridObject, target};
 use jiff::{SignedDuration, SignedDurationRound, Timestamp, Unit};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Resource;
 use kube::api::{Api, ListParams};
+use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -63,8 +63,9 @@ async fn listing(cluster: &Cluster, now: Timestamp) -> Result<String> {
     let namespaces = cluster.members().await?;
     let members = clusters(namespaces.iter().map(|namespace| &namespace.metadata));
     let mut lines: BTreeMap<String, Line> = BTreeMap::new();
-    for (namespace, heard) in heard(cluster).await? {
-        lines.entry(namespace).or_default().heard = heard;
+    for lease in leases(cluster).await? {
+        let namespace = lease.metadata.namespace.clone().unwrap_or_default();
+        lines.entry(namespace).or_default().hear(&lease);
     }
     let mut copies = copies::<DeploymentGrid>(cluster, Kind::DeploymentGrid).await?;
     copies.extend(copies_of_sets(cluster).await?);
@@ -114,24 +115,27 @@ where
         .collect())
 }
 
-async fn heard(cluster: &Cluster) -> Result<BTreeMap<String, Option<Timestamp>>> {
+async fn leases(cluster: &Cluster) -> Result<Vec<Lease>> {
     let leases: Api<Lease> = Api::all(cluster.client.clone());
     let ours = ListParams::default().fields(&format!("metadata.name={MEMBER_LEASE}"));
     let found = leases
         .list(&ours)
         .await
         .context("list the leases of members")?;
-    let heard = found.into_iter().filter_map(|lease| {
-        let renewed = lease
-            .spec
-            .and_then(|spec| spec.renew_time)
-            .map(|time| time.0);
-        Some((lease.metadata.namespace?, renewed))
-    });
-    Ok(heard.collect())
+    Ok(found.items)
 }
 
 impl Line {
+    /// Takes in when the member was heard of, and what it misses.
+    fn hear(&mut self, lease: &Lease) {
+        let spec = lease.spec.as_ref();
+        let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
+        self.heard = renewed.map(|time| time.0);
+        if let Some(missing) = lease.annotations().get(annotation::MISSING) {
+            self.late.push(format!("not shown to it: {missing}"));
+        }
+    }
+
     fn add(&mut self, copy: &GridObject) {
         let status = read(&copy.status);
         self.grids += 1;
@@ -215,6 +219,22 @@ mod tests {
         assert_eq!((line.units.len(), line.grids), (2, 2));
         assert_eq!(listed(&line.late), "DeploymentGrid shop/web");
         assert_eq!(listed(&[]), "-");
+    }
+
+    #[test]
+    fn what_a_member_misses_is_in_its_line() {
+        let lease: Lease = serde_json::from_value(json!({
+            "metadata": { "annotations": { annotation::MISSING: "DeploymentGrid shop/web" } },
+            "spec": { "renewTime": "2026-01-01T00:00:00.000000Z" },
+        }))
+        .unwrap();
+        let mut line = Line::default();
+        line.hear(&lease);
+        assert!(line.heard.is_some());
+        assert_eq!(
+            listed(&line.late),
+            "not shown to it: DeploymentGrid shop/web"
+        );
     }
 
     #[test]

@@ -31,10 +31,14 @@ impl Cluster {
     /// Reaches a cluster by a kubeconfig, or as kubectl would.
     pub(crate) async fn reach(kubeconfig: Option<&Path>) -> Result<Self> {
         let agent = concat!("edgegrid/", env!("CARGO_PKG_VERSION"));
-        let client = client::connect(kubeconfig, agent).await?;
+        Ok(Self::over(client::connect(kubeconfig, agent).await?))
+    }
+
+    /// A cluster by its client.
+    pub(crate) fn over(client: Client) -> Self {
         let counts = executor::Metrics::default();
         let executor = Executor::new(client.clone(), Fence::always(), Limits::default(), counts);
-        Ok(Self { client, executor })
+        Self { client, executor }
     }
 
     /// Makes an object, or what we want of it.

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use edgegrid_api::names::{label, parent_secret};
+use edgegrid_api::names::parent_secret;
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::federation::is_copy;
+use edgegrid_plan::federation::{is_from_control, is_mirror};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
+use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
@@ -48,30 +49,38 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 async fn leave(args: Args) -> Result<()> {
     let control = Cluster::reach(Some(&args.control.parent_kubeconfig)).await?;
-    let member = named(control.members().await?, &args.name)?;
-    let namespace = member.name_any();
+    let member = if args.force {
+        None
+    } else {
+        Some(Cluster::reach(args.kubeconfig.as_deref()).await?)
+    };
+    let done = end(&control, member.as_ref(), &args).await?;
+    output::print(&done).context("print the result")
+}
+
+/// Ends a membership in both clusters, or in the control cluster alone, and says what was done.
+async fn end(control: &Cluster, member: Option<&Cluster>, args: &Args) -> Result<String> {
+    let name = &args.name;
+    let registered = named(control.members().await?, name)?;
+    let namespace = registered.name_any();
     ensure!(
-        is_joined(&member),
+        is_joined(&registered),
         "namespace {namespace} was not made by `edgegrid join`: end the membership where it was begun"
     );
-    if !args.force {
-        let cluster = Cluster::reach(args.kubeconfig.as_deref()).await?;
-        forget(&cluster, &namespace).await.with_context(|| {
-            format!(
-                "let {} forget the control cluster; --force if it never comes back",
-                args.name
-            )
+    let mut done = String::new();
+    if let Some(member) = member {
+        forget(member, &namespace).await.with_context(|| {
+            format!("let {name} forget the control cluster; --force if it never comes back")
         })?;
-        let removed = clear::<DeploymentGrid>(&cluster, args.purge).await?
-            + clear::<StatefulSetGrid>(&cluster, args.purge).await?
-            + clear::<ServiceGrid>(&cluster, args.purge).await?;
+        // What it heard goes before what it has: a controller that does not know yet would make that again.
+        clear_all(member, is_mirror).await?;
         if args.purge {
-            output::print(&format!("{removed} grids deleted in {}\n", args.name))
-                .context("print the result")?;
+            let removed = clear_all(member, is_from_control).await?;
+            done = format!("{removed} grids deleted in {name}\n");
         }
     }
-    control.delete(&member).await?;
-    output::print(&format!("{} is no longer a member\n", args.name)).context("print the result")
+    control.delete(&registered).await?;
+    Ok(done + &format!("{name} is no longer a member\n"))
 }
 
 /// Deletes the Secret that makes the cluster a member, if it is about this membership.
@@ -94,9 +103,14 @@ async fn forget(cluster: &Cluster, namespace: &str) -> Result<()> {
     cluster.delete(&secret).await
 }
 
-/// Deletes what the member remembers of the control cluster's grids, and with `purge` the grids that came from it; says
-/// how many those were.
-async fn clear<K>(cluster: &Cluster, purge: bool) -> Result<usize>
+/// Deletes the grids of all kinds that are chosen, and says how many those were.
+async fn clear_all(cluster: &Cluster, is_chosen: fn(&ObjectMeta) -> bool) -> Result<usize> {
+    Ok(clear::<DeploymentGrid>(cluster, is_chosen).await?
+        + clear::<StatefulSetGrid>(cluster, is_chosen).await?
+        + clear::<ServiceGrid>(cluster, is_chosen).await?)
+}
+
+async fn clear<K>(cluster: &Cluster, is_chosen: fn(&ObjectMeta) -> bool) -> Result<usize>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -104,13 +118,15 @@ where
         + std::fmt::Debug,
 {
     let mut removed = 0;
-    for grid in cluster.labelled::<K>(label::ORIGIN).await? {
-        let is_copy = is_copy(grid.meta());
-        let is_mirror = is_copy && grid.namespace().as_deref() == Some(parent_secret::NAMESPACE);
-        if is_mirror || (purge && !is_copy) {
+    // Not by label: one whose labels somebody took off is known all the same.
+    for grid in cluster.labelled::<K>("").await? {
+        if is_chosen(grid.meta()) {
             cluster.delete(&grid).await?;
-            removed += usize::from(!is_mirror);
+            removed += 1;
         }
     }
     Ok(removed)
 }
+
+#[cfg(test)]
+mod tests;

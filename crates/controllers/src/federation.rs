@@ -9,6 +9,7 @@
 //!
 //! A cluster may be both. All parts are generic in the kind of grid.
 
+mod contact;
 mod distribution;
 mod grids;
 mod index;
@@ -27,10 +28,13 @@ use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
 use edgegrid_plan::Kind;
 use edgegrid_plan::failure::Trouble;
 use edgegrid_plan::federation::copies::{Member, clusters};
-use edgegrid_plan::federation::status::{Report, read};
-use edgegrid_plan::federation::{GridObject, has_finalizer, is_federated, is_mirror};
+use edgegrid_plan::federation::status::{self, About, Report, read};
+use edgegrid_plan::federation::{
+    GridObject, has_finalizer, is_federated, is_from_control, is_mirror,
+};
 use futures::future::BoxFuture;
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::core::ObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -121,6 +125,8 @@ pub struct Federation {
     pub(crate) undelivered: Troubles,
     /// What keeps this member from having its grids, by mirror.
     pub(crate) held: Troubles,
+    /// Grids of this member that its control cluster no longer shows.
+    pub(crate) missing: Troubles,
     /// What this member hears of its control cluster.
     pub(crate) heard: session::Heard,
     connector: Connector,
@@ -133,6 +139,7 @@ impl Federation {
             contacts: Contacts::default(),
             undelivered: Troubles::default(),
             held: Troubles::default(),
+            missing: Troubles::default(),
             heard: session::Heard::default(),
             connector,
         }
@@ -155,6 +162,18 @@ impl Troubles {
             return all.remove(&place).is_some();
         }
         all.insert(place, troubles.clone()).as_ref() != Some(troubles)
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&self) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clear();
+    }
+
+    /// Kinds and keys of all that something is wrong with.
+    pub(crate) fn all(&self) -> Vec<(Kind, Key)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.keys().cloned().collect()
     }
 
     /// What is wrong with one object.
@@ -241,6 +260,29 @@ pub(crate) fn reports<K: FederatedGrid>(
         }
     });
     Some(reports.collect())
+}
+
+/// Says in the status of a grid that came from the control cluster whether it follows that.
+pub(crate) fn say_link<K: FederatedGrid>(
+    context: &Context,
+    about: About<'_>,
+    conditions: &mut Vec<Condition>,
+) {
+    let heard = &context.federation.heard;
+    if heard.namespace().is_none() || !is_from_control(about.metadata) {
+        return;
+    }
+    let key = edgegrid_plan::federation::key(about.metadata);
+    let missing = context.federation.missing.of(K::KIND, &key);
+    let trouble = heard.lost().or_else(|| missing.into_values().next());
+    conditions.push(status::follows(about, trouble.as_ref()));
+}
+
+/// Asks for a look at every grid that came from the control cluster.
+fn ask_for_followers<K: FederatedGrid>(context: &Context) {
+    let grids = K::store(&context.caches).state_filter(|grid| is_from_control(grid.meta()));
+    let keys = grids.iter().map(|grid| crate::queue::key(&**grid));
+    K::own_queue(&context.queues).extend(keys);
 }
 
 /// The copies of a grid in the control cluster.

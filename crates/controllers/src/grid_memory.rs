@@ -31,7 +31,24 @@ pub(crate) struct Memory {
     foreign: BTreeMap<String, String>,
     looked: Option<Instant>,
     written: Option<Written>,
+    unreported: Option<Unreported>,
 }
+
+/// What is to be reported and was not yet.
+#[derive(Debug)]
+struct Unreported {
+    /// Tells one report from another.
+    of: String,
+    /// Since when it is this one.
+    since: Instant,
+    /// Since when there is any.
+    first: Instant,
+}
+
+/// A report is written when nothing new came for this time: one change makes several within a second or two.
+const CALM: Duration = Duration::from_secs(2);
+/// And after this time whatever comes.
+const UNREST: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 struct Written {
@@ -61,8 +78,26 @@ impl Memory {
         (!left.is_zero()).then_some(left)
     }
 
+    /// How long a report to another cluster should wait for the next one; `None` if it may be written now.
+    pub(crate) fn report_wait(&mut self, of: &str) -> Option<Duration> {
+        let now = Instant::now();
+        let last = self.unreported.take();
+        let first = last.as_ref().map_or(now, |last| last.first);
+        let since = last.filter(|last| last.of == of);
+        let since = since.map_or(now, |same| same.since);
+        self.unreported = Some(Unreported {
+            of: of.to_owned(),
+            since,
+            first,
+        });
+        let due = (since + CALM).min(first + UNREST);
+        let left = due.saturating_duration_since(now);
+        (!left.is_zero()).then_some(left)
+    }
+
     /// Notes a status that was written.
     pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.unreported = None;
         self.written = Some(Written {
             at: Instant::now(),
             pause: status_pause(bytes),
@@ -142,6 +177,19 @@ mod tests {
         assert_eq!(memory.status_wait(), Some(Duration::from_secs(10)));
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(memory.status_wait(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_waits_for_the_next_one_but_not_for_ever() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.report_wait("first"), Some(CALM));
+        tokio::time::advance(CALM).await;
+        assert_eq!(memory.report_wait("first"), None);
+        assert_eq!(memory.report_wait("second"), Some(CALM));
+        tokio::time::advance(UNREST).await;
+        assert_eq!(memory.report_wait("third"), None);
+        memory.wrote(100);
+        assert_eq!(memory.report_wait("fourth"), Some(CALM));
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 /// How a pass ended.
@@ -16,10 +17,14 @@ pub enum Outcome {
     Failed,
 }
 
-/// Passes by controller and outcome; clones count together.
+/// Passes by controller and outcome, and how a member stands to its control cluster; clones count together.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     passes: Family<PassLabels, Counter>,
+    /// 1 while this cluster is a member whose control cluster is out of contact.
+    pub(crate) control_cluster_lost: Gauge,
+    /// Grids of this member that its control cluster no longer shows.
+    pub(crate) copies_missing: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,6 +41,16 @@ impl Metrics {
             "passes",
             "Passes over objects by controller and outcome",
             metrics.passes.clone(),
+        );
+        registry.register(
+            "control_cluster_lost",
+            "Whether this cluster is a member and its control cluster is out of contact",
+            metrics.control_cluster_lost.clone(),
+        );
+        registry.register(
+            "copies_missing",
+            "Grids of this member that its control cluster no longer shows and did not ask to remove",
+            metrics.copies_missing.clone(),
         );
         metrics
     }

@@ -209,15 +209,16 @@ impl Shared {
         let now = (self.context.clock)();
         let failure = memory.failures.get(Plan::WHOLE);
         let mut status = service_status::status(grid, decision, failure, now);
+        let earlier = grid.status.as_ref();
+        let about = About {
+            metadata: &grid.metadata,
+            earlier: earlier.map_or(&[][..], |status| &status.conditions),
+            now,
+        };
         if let Some(reports) = reports {
-            let earlier = grid.status.as_ref();
-            let about = About {
-                metadata: &grid.metadata,
-                earlier: earlier.map_or(&[][..], |status| &status.conditions),
-                now,
-            };
             merge_service(&mut status, about, &reports);
         }
+        federation::say_link::<ServiceGrid>(&self.context, about, &mut status.conditions);
         let bytes = grid_status::bytes(&status);
         let body = serde_json::to_value(&status).map_err(Error::Build)?;
         if grid.status.as_ref() == Some(&status) {

@@ -269,15 +269,15 @@ impl Shared {
         let earlier = object.status().map_or(&[][..], K::conditions);
         let mut status =
             grid_status::status(grid, (decision, &memory.failures), (size, earlier), now);
+        let about = About {
+            metadata: &grid.metadata,
+            earlier,
+            now,
+        };
         if let Some(reports) = reports {
-            let metadata = &grid.metadata;
-            let about = About {
-                metadata,
-                earlier,
-                now,
-            };
             merge(&mut status, about, &reports, size);
         }
+        federation::say_link::<K>(&self.context, about, &mut status.conditions);
         let bytes = size + grid_status::bytes(&status);
         let status = serde_json::to_value(&status).map_err(Error::Build)?;
         let typed: K::Status = serde_json::from_value(status.clone()).map_err(Error::Build)?;

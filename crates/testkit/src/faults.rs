@@ -9,6 +9,7 @@
 //! assert_eq!(faults.pending(), 1);
 //! ```
 
+mod events;
 mod outage;
 
 use std::convert::Infallible;
@@ -25,6 +26,7 @@ use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tower::{BoxError, Service};
 
+use events::Events;
 use outage::Outage;
 
 /// What goes wrong with one request.
@@ -57,16 +59,22 @@ pub struct Faults {
     rules: Arc<Mutex<Vec<Rule>>>,
     records: Arc<Mutex<Vec<Record>>>,
     outage: Outage,
+    events: Events,
 }
 
-/// Requests that passed the link since somebody last took them, as `METHOD path`.
+/// Requests that passed the link since somebody last took them, as `METHOD path`; or events of watches, as `TYPE path`.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded(Arc<Mutex<Vec<String>>>);
 
 impl Recorded {
-    /// The requests since the last call.
+    /// What passed since the last call.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn push(&self, line: String) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push(line);
     }
 }
 
@@ -133,18 +141,19 @@ impl Faults {
         recorded
     }
 
+    /// Records from now on the events of the watches that match a path (with its query) and begin after this, as
+    /// `TYPE path`; bookmarks are none.
+    pub fn record_events(&self, matches: impl Fn(&str) -> bool + Send + 'static) -> Recorded {
+        self.events.record(matches)
+    }
+
     fn note(&self, method: &str, path: &str) {
         let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         for record in records
             .iter()
             .filter(|record| (record.matches)(method, path))
         {
-            let mut requests = record
-                .recorded
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            requests.push(format!("{method} {path}"));
+            record.recorded.push(format!("{method} {path}"));
         }
     }
 
@@ -205,7 +214,8 @@ impl Service<Request<kube::client::Body>> for Faulty {
         let once = self.faults.take(request.method().as_str(), path);
         let outage = self.faults.outage.clone();
         let during = outage.fault();
-        let is_watch = path.contains("watch=");
+        let watched = path.contains("watch=").then(|| path.to_owned());
+        let events = self.faults.events.clone();
         let router = self.router.clone();
         async move {
             if during == Some(Fault::Hang) {
@@ -237,12 +247,9 @@ impl Service<Request<kube::client::Body>> for Faulty {
                 }
                 None => Ok(answer(router, request).await?),
             }
-            .map(|response| {
-                if is_watch {
-                    response.map(|body| outage.over(body))
-                } else {
-                    response
-                }
+            .map(|response| match watched {
+                Some(path) => response.map(|body| events.over(&path, outage.over(body))),
+                None => response,
             })
         }
         .boxed()

@@ -136,33 +136,51 @@ impl Shared {
     }
 
     async fn tell<K: FederatedGrid>(&self, seen: &K, kept: &GridObject, trouble: Option<&Trouble>) {
-        let mut notices: Vec<Notice> = trouble
-            .map(|trouble| Notice::warning(trouble.reason, trouble.message.clone()))
-            .into_iter()
-            .collect();
+        let mut notices: Vec<Notice> = trouble.map(warning).into_iter().collect();
         let name = kept.metadata.name.as_deref().unwrap_or_default();
-        let is_missed = self.context.federation.heard.misses(K::KIND, name);
-        if is_missed && !mirror::is_removed(&kept.metadata) {
-            notices.push(Notice::warning(
+        let is_missed = self.context.federation.heard.misses(K::KIND, name)
+            && !mirror::is_removed(&kept.metadata);
+        let missing = is_missed.then(|| {
+            Trouble::new(
                 reason::COPY_MISSING,
                 "the control cluster no longer shows this grid and did not ask to remove it: it stays as it was last; \
                  `edgegrid leave` if this cluster is no longer a member",
-            ));
+            )
+        });
+        notices.extend(missing.as_ref().map(warning));
+        if let Some(at) = target(&kept.metadata) {
+            self.miss::<K>(&at, missing);
         }
         let about = seen.object_ref(&());
         self.notifier.notify(&key(seen), &about, &notices).await;
     }
 
+    /// Notes whether the control cluster no longer shows a grid, and lets its status say so.
+    fn miss<K: FederatedGrid>(&self, grid: &Key, trouble: Option<Trouble>) {
+        let missing = &self.context.federation.missing;
+        if missing.set(K::KIND, grid, &whole(trouble)) {
+            let count = i64::try_from(missing.all().len()).unwrap_or(i64::MAX);
+            self.context.metrics.copies_missing.set(count);
+            K::own_queue(&self.context.queues).push(grid.clone());
+        }
+    }
+
     /// Notes what is wrong, and lets the control cluster hear it.
     fn note<K: FederatedGrid>(&self, place: &Key, trouble: Option<Trouble>) {
-        let troubles: BTreeMap<String, Trouble> = trouble
-            .map(|trouble| (Plan::WHOLE.to_owned(), trouble))
-            .into_iter()
-            .collect();
+        let troubles = whole(trouble);
         if self.context.federation.held.set(K::KIND, place, &troubles) {
             reactions::mirror::<K>(&self.context, place);
         }
     }
+}
+
+fn whole(trouble: Option<Trouble>) -> BTreeMap<String, Trouble> {
+    let trouble = trouble.map(|trouble| (Plan::WHOLE.to_owned(), trouble));
+    trouble.into_iter().collect()
+}
+
+fn warning(trouble: &Trouble) -> Notice {
+    Notice::warning(trouble.reason, trouble.message.clone())
 }
 
 /// A failure that people should hear of; what merely came between is tried again.

@@ -120,13 +120,16 @@ impl<K: FederatedGrid> Shared<K> {
         standing: Option<Standing<'_>>,
     ) -> Result<Option<Duration>, WriteError> {
         let now = (self.context.clock)();
-        let Some(wanted) = standing.and_then(|standing| status(copy, kept, &standing, now)) else {
+        let Some(standing) = standing else {
+            return Ok(None);
+        };
+        let Some(wanted) = status(copy, kept, &standing, now) else {
             return Ok(None);
         };
         let own = key(seen);
         let uid = copy.metadata.uid.clone().unwrap_or_default();
         let mut memory = self.memories.take(&own, &uid);
-        let done = self.write(copy, &wanted, &mut memory).await;
+        let done = self.write(copy, (&standing, &wanted), &mut memory).await;
         self.memories.put(own, memory, |(namespace, name)| {
             self.copies
                 .get(&ObjectRef::new(name).within(namespace))
@@ -138,13 +141,14 @@ impl<K: FederatedGrid> Shared<K> {
     async fn write(
         &self,
         copy: &GridObject,
-        wanted: &Value,
+        (standing, wanted): (&Standing<'_>, &Value),
         memory: &mut Memory,
     ) -> Result<Option<Duration>, WriteError> {
         if as_read::<K>(wanted) == copy.status {
             return Ok(None);
         }
-        if let Some(wait) = memory.status_wait() {
+        let unrest = seen_as(standing).and_then(|of| memory.report_wait(&of));
+        if let Some(wait) = unrest.max(memory.status_wait()) {
             return Ok(Some(wait));
         }
         let uid = copy.metadata.uid.as_deref();
@@ -156,6 +160,16 @@ impl<K: FederatedGrid> Shared<K> {
             .await?;
         memory.wrote(grid_status::bytes(wanted));
         Ok(None)
+    }
+}
+
+/// Tells one report from another; `None` if nothing can follow that should be waited for.
+fn seen_as(standing: &Standing<'_>) -> Option<String> {
+    match standing {
+        Standing::Has(grid) => grid.metadata.resource_version.clone(),
+        Standing::NoUnits => Some(reason::NO_UNITS.to_owned()),
+        Standing::Held(trouble) => Some(format!("{}: {}", trouble.reason, trouble.message)),
+        Standing::Removed => None,
     }
 }
 

@@ -1,12 +1,12 @@
 //! Who should look again when something changed that concerns many clusters.
 
-use edgegrid_api::names::parent_secret;
+use edgegrid_api::names::{finalizer, parent_secret};
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
 use edgegrid_plan::ObjectId;
-use edgegrid_plan::federation::{is_copy, is_federated, is_mirror};
+use edgegrid_plan::federation::{has_finalizer, is_copy, is_federated, is_mirror};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::core::PartialObjectMeta;
+use kube::core::{ObjectMeta, PartialObjectMeta};
 
 use super::FederatedGrid;
 use crate::cache::Change;
@@ -76,9 +76,12 @@ pub(crate) fn units(context: &Context, label: &str) {
 
 /// Asks for a look at every grid that is sent to members, and at its status.
 pub(super) fn all_originals<K: FederatedGrid>(context: &Context) {
-    // Those that were: a copy may be left in a namespace that is no longer a member's.
+    // Those that were, too: a copy may be left in a namespace that is no longer a member's.
+    let is_concerned = |metadata: &ObjectMeta| {
+        is_federated(metadata) || is_copy(metadata) || has_finalizer(metadata, finalizer::FEDERATED)
+    };
     let store = K::store(&context.caches);
-    let concerned = store.state_filter(|grid| is_federated(grid.meta()) || is_copy(grid.meta()));
+    let concerned = store.state_filter(|grid| is_concerned(grid.meta()));
     let keys: Vec<Key> = concerned.iter().map(|grid| key(&**grid)).collect();
     K::federation_queues(&context.queues)
         .distribution

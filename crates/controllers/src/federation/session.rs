@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use edgegrid_api::names::{MEMBER_LEASE, YES, label, manager, parent_secret};
+use edgegrid_api::names::{MEMBER_LEASE, YES, annotation, label, manager, parent_secret};
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::federation::contact::RENEWAL;
+use edgegrid_plan::failure::Trouble;
 use edgegrid_plan::{Kind, ObjectId};
 use edgegrid_runtime::executor::Executor;
 use edgegrid_runtime::logging::chain;
@@ -24,11 +24,12 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::store;
 use kube::runtime::watcher::{self, watch_object};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+use super::contact::Contact;
 use super::registration::Registration;
-use super::{FederatedGrid, ask_for_mirrors, mirrors, reactions};
+use super::{FederatedGrid, ask_for_followers, ask_for_mirrors, mirrors, reactions};
 use crate::all_of;
 use crate::cache::{Change, Watched};
 use crate::context::Context;
@@ -38,8 +39,10 @@ use crate::watches::bare;
 
 /// Writes to the control cluster at the same time: a hundred members share it.
 const CONCURRENCY: usize = 4;
-/// A renewal that failed is tried again after this time.
-const RENEW_AGAIN: Duration = Duration::from_secs(5);
+/// Most grids that the Lease names.
+const MISSING_SHOWN: usize = 10;
+/// A renewal that is not answered for this long has failed.
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// What a member hears of its control cluster.
 #[derive(Clone, Default)]
@@ -53,6 +56,8 @@ struct Inner {
     synced: BTreeSet<Kind>,
     /// The copies that are there.
     copies: BTreeSet<(Kind, Key)>,
+    /// What keeps the control cluster from answering, if it did not for a while.
+    lost: Option<Trouble>,
 }
 
 impl Heard {
@@ -69,6 +74,15 @@ impl Heard {
         };
         inner.synced.contains(&kind)
             && !inner.copies.contains(&(kind, (namespace, name.to_owned())))
+    }
+
+    /// What keeps the control cluster from answering, if it did not for a while.
+    pub(crate) fn lost(&self) -> Option<Trouble> {
+        self.lock().lost.clone()
+    }
+
+    pub(super) fn lose(&self, trouble: Option<Trouble>) {
+        self.lock().lost = trouble;
     }
 
     fn begin(&self, namespace: Option<String>) {
@@ -141,8 +155,14 @@ fn registration(secret: &Secret) -> Option<Registration> {
 fn begin(context: &Context, registration: Option<Registration>) -> BoxFuture<'_, ()> {
     let namespace = registration.as_ref().map(|found| found.namespace.clone());
     context.federation.heard.begin(namespace);
+    context.federation.missing.clear();
+    context.metrics.control_cluster_lost.set(0);
+    context.metrics.copies_missing.set(0);
     let Some(registration) = registration else {
         info!("this cluster is not a member of a control cluster");
+        ask_for_followers::<DeploymentGrid>(context);
+        ask_for_followers::<StatefulSetGrid>(context);
+        ask_for_followers::<ServiceGrid>(context);
         return pending().boxed();
     };
     ask_for_mirrors::<DeploymentGrid>(context);
@@ -205,8 +225,8 @@ async fn follow<K: FederatedGrid>(context: &Context, parent: &Parent) {
     let watching = watched.run(|change| {
         heard.apply(&change);
         queue.push(change.key());
-        if let Change::Removed(copy) = &change {
-            let name = copy.meta().name.clone().unwrap_or_default();
+        if !matches!(change, Change::Changed { .. }) {
+            let (_, name) = change.key();
             reactions::mirror::<K>(context, &(parent_secret::NAMESPACE.into(), name));
         }
     });
@@ -220,21 +240,14 @@ async fn follow<K: FederatedGrid>(context: &Context, parent: &Parent) {
     join3(watching, syncing, passing).await;
 }
 
-/// Lets the control cluster hear of this member, for ever.
+/// Lets the control cluster hear of this member, for ever, and people here when it does not.
 async fn renew(context: &Context, parent: &Parent) {
-    let mut is_troubled = false;
+    let mut contact = Contact::new(context);
     loop {
-        let wait = match renewed(context, parent).await {
-            Ok(()) => {
-                is_troubled = false;
-                RENEWAL
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut is_troubled, true) {
-                    warn!(error = %chain(&*error), "the control cluster does not hear of this member");
-                }
-                RENEW_AGAIN
-            }
+        let wait = match timeout(ANSWER, renewed(context, parent)).await {
+            Ok(Ok(())) => contact.kept(context).await,
+            Ok(Err(error)) => contact.failed(context, &chain(&*error)).await,
+            Err(_) => contact.failed(context, "no answer").await,
         };
         sleep(wait).await;
     }
@@ -248,7 +261,21 @@ async fn renewed(
     let lease = leases.get_metadata(MEMBER_LEASE).await?;
     let id = ObjectId::namespaced(Kind::Lease, &parent.namespace, MEMBER_LEASE);
     let now = MicroTime((context.clock)());
-    let body = json!({ "spec": { "holderIdentity": parent.namespace, "renewTime": now } });
+    let mut body = json!({ "spec": { "holderIdentity": parent.namespace, "renewTime": now } });
+    let missing = context.federation.missing.all();
+    if !missing.is_empty() {
+        let name =
+            |(kind, (namespace, name)): &(Kind, Key)| format!("{} {namespace}/{name}", kind.name());
+        let mut names: Vec<String> = missing.iter().take(MISSING_SHOWN).map(name).collect();
+        if let Some(more) = missing
+            .len()
+            .checked_sub(MISSING_SHOWN)
+            .filter(|more| *more > 0)
+        {
+            names.push(format!("and {more} more"));
+        }
+        body["metadata"] = json!({ "annotations": { annotation::MISSING: names.join(", ") } });
+    }
     let uid = lease.metadata.uid.as_deref();
     parent
         .executor

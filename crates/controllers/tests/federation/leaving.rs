@@ -93,6 +93,27 @@ async fn a_deletion_that_waits_for_a_lost_member_ends_when_its_namespace_goes() 
     }
 }
 
+/// The same for a grid that is no longer sent: nothing of it changes when the namespace goes.
+#[tokio::test(start_paused = true)]
+async fn a_label_taken_off_while_a_member_is_lost_leaves_nothing_behind_when_its_namespace_goes() {
+    let (control, a) = one_member().await;
+    a.cut();
+    for kind in GRIDS {
+        let change = json!({ "metadata": { "labels": { label::FEDERATE: null } } });
+        control.edit(kind, GRID, &change).await.unwrap();
+    }
+    a_while().await;
+    namespace_goes(&control, &a).await;
+    for kind in GRIDS {
+        let finalizers = |grid: &Value| grid["metadata"]["finalizers"].is_array();
+        control
+            .until((kind, GRID), false, finalizers)
+            .await
+            .unwrap();
+        assert!(a.site.find(kind, GRID).await.unwrap().is_some());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_member_that_joins_again_takes_up_what_it_has() {
     let (control, a) = one_member().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use edgegrid_api::names::{condition, label};
+use edgegrid_api::names::{MEMBER_LEASE, annotation, condition, label};
 use edgegrid_testkit::eventually;
 use edgegrid_testkit::faults::Fault;
 use serde_json::{Value, json};
@@ -179,9 +179,15 @@ async fn an_empty_list_changes_nothing_and_is_reported() {
     })
     .await
     .unwrap();
-    for kind in GRIDS {
-        assert!(a.site.find(kind, GRID).await.unwrap().is_some());
-    }
+    reported(&a, ("False", "CopyMissing")).await;
+    assert_eq!(metric(&a, "copies_missing").unwrap(), "copies_missing 3");
+    let lease = (a.namespace.as_str(), MEMBER_LEASE);
+    let missing = |lease: &Value| lease["metadata"]["annotations"][annotation::MISSING].clone();
+    let all = "DeploymentGrid default/echo, StatefulSetGrid default/echo, ServiceGrid default/echo";
+    control
+        .until((LEASE, lease), json!(all), missing)
+        .await
+        .unwrap();
     control.start().await.unwrap();
     for kind in GRIDS {
         let labelled = |copy: &Value| copy["metadata"]["labels"][label::DISTRIBUTED].clone();
@@ -193,6 +199,57 @@ async fn an_empty_list_changes_nothing_and_is_reported() {
             )
             .await
             .unwrap();
+    }
+    reported(&a, ("True", "AsWanted")).await;
+    control
+        .until((LEASE, lease), Value::Null, missing)
+        .await
+        .unwrap();
+    assert_eq!(metric(&a, "copies_missing").unwrap(), "copies_missing 0");
+}
+
+fn metric(member: &Member, name: &str) -> Option<String> {
+    member.site.running.as_ref()?.metric(name)
+}
+
+/// Waits until the member's grids of all kinds say how they stand to the control cluster.
+async fn reported(member: &Member, (status, why): (&str, &str)) {
+    for kind in GRIDS {
+        let found = |grid: &Value| {
+            let found = condition_of(grid, condition::IN_STEP).unwrap_or_default();
+            (found["status"].clone(), found["reason"].clone())
+        };
+        let wanted = (json!(status), json!(why));
+        let site = &member.site;
+        site.until((kind, GRID), wanted, found).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_cluster_that_refuses_or_is_silent_is_reported_in_the_member() {
+    let (control, a, _b) = two().await;
+    reported(&a, ("True", "AsWanted")).await;
+    for fault in [
+        Fault::Refuse(403),
+        Fault::Refuse(404),
+        Fault::LoseRequest,
+        Fault::Hang,
+    ] {
+        a.link.break_off(fault);
+        tokio::time::sleep(Duration::from_mins(4)).await;
+        reported(&a, ("False", "OutOfContact")).await;
+        let events = a.site.events("parent-cluster").await.unwrap();
+        assert!(!events.is_empty() && events.iter().all(|reason| reason == "OutOfContact"));
+        let lost = || metric(&a, "control_cluster_lost").unwrap();
+        assert_eq!(lost(), "control_cluster_lost 1");
+        a.link.restore();
+        reported(&a, ("True", "AsWanted")).await;
+        assert_eq!(lost(), "control_cluster_lost 0");
+        // The copy says how the member's grid is, not how its link was.
+        let copy = (a.namespace.as_str(), GRID.1);
+        let in_step = (condition::IN_STEP, "True");
+        let copy = control.condition(DEPLOYMENT_GRID, copy, in_step).await;
+        assert_eq!(copy.unwrap()["message"], "the member has the grid");
     }
 }
 

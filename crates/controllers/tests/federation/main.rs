@@ -6,6 +6,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod cost;
 mod defects;
 mod edits;
 mod leaving;

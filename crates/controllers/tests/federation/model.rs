@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use edgegrid_api::names::{label, parent_secret};
+use anyhow::{Context, Result, ensure};
+use edgegrid_api::names::{annotation, label, parent_secret};
+use edgegrid_testkit::faults::Fault;
 use edgegrid_testkit::{Patience, eventually_within};
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -28,15 +29,20 @@ const PATIENCE: Patience = Patience {
 struct Model {
     control: Site,
     members: BTreeMap<usize, Life>,
+    /// Members that left, and the grids that they had then.
+    left: Vec<(Member, Grids)>,
     dice: Dice,
 }
 
 struct Life {
     member: Member,
     has_unit: bool,
-    /// Grids that the member had when its link was cut; `None` while it is whole.
-    cut: Option<BTreeSet<String>>,
+    /// What the member had heard when its link was cut; `None` while it is whole.
+    cut: Option<Grids>,
 }
+
+/// Kinds and names of grids, with their specs.
+type Grids = BTreeMap<(&'static str, String), Value>;
 
 fn chosen(variable: &str, default: usize) -> usize {
     std::env::var(variable)
@@ -50,6 +56,7 @@ impl Model {
         let mut model = Self {
             control: Site::control().await?,
             members: BTreeMap::new(),
+            left: Vec::new(),
             dice: Dice(seed),
         };
         for n in 0..members {
@@ -132,19 +139,13 @@ impl Model {
             return Ok(());
         };
         let (what, zone) = (self.dice.roll(8), self.dice.pick(&ZONES));
+        let fault = self.any_fault();
         let Some(life) = self.members.get_mut(&n) else {
             return Ok(());
         };
         match what {
-            0 | 1 if life.cut.is_none() => {
-                life.member.cut();
-                life.cut = Some(grids_of(&life.member.site).await?);
-            }
-            0..=2 => {
-                life.check().await?;
-                life.member.link.restore();
-                life.cut = None;
-            }
+            0 | 1 if life.cut.is_none() => life.cut_off(fault).await?,
+            0..=2 => life.heal().await?,
             3 => life.member.site.start().await?,
             4 => drop(
                 life.member
@@ -158,45 +159,67 @@ impl Model {
                 life.has_unit = true;
             }
             _ => {
-                life.check().await?;
                 life.member.site.label_node("n", "zone", None).await?;
                 life.has_unit = false;
-                life.cut = life.cut.is_some().then(BTreeSet::new);
             }
         }
         Ok(())
     }
 
-    /// A member is taken out of the federation, whether it is in reach or not.
+    fn any_fault(&mut self) -> Fault {
+        let faults = [
+            Fault::LoseRequest,
+            Fault::Hang,
+            Fault::Refuse(401),
+            Fault::Refuse(403),
+            Fault::Refuse(404),
+        ];
+        faults[self.dice.roll(faults.len())].clone()
+    }
+
+    /// A member is taken out of the federation, whether it is in reach or not. From then on nothing that it has changes.
     async fn leave(&mut self) -> Result<()> {
         let Some(n) = self.any_member().filter(|_| self.members.len() > 2) else {
             return Ok(());
         };
-        if let Some(life) = self.members.remove(&n) {
-            let before = grids_of(&life.member.site).await?;
-            life.member
-                .site
-                .delete(SECRET, (parent_secret::NAMESPACE, parent_secret::NAME))
-                .await?;
-            a_while().await;
-            self.control
-                .delete(NAMESPACE, ("", &life.member.namespace))
-                .await?;
-            a_while().await;
-            let after = grids_of(&life.member.site).await?;
-            let lost: Vec<_> = before.difference(&after).collect();
-            // A grid that was being removed at that moment may still go.
-            ensure!(lost.len() <= 1, "a member that left lost {lost:?}");
-        }
+        let Some(life) = self.members.remove(&n) else {
+            return Ok(());
+        };
+        a_while().await;
+        let kept = self.kept(&life).await?;
+        let member = life.member;
+        let secret = (parent_secret::NAMESPACE, parent_secret::NAME);
+        member.site.delete(SECRET, secret).await?;
+        a_while().await;
+        let before = grids_of(&member.site, "default").await?;
+        let lost = kept.iter().find(|grid| !before.contains_key(*grid));
+        ensure!(lost.is_none(), "{} lost {lost:?}", member.namespace);
+        self.control
+            .delete(NAMESPACE, ("", &member.namespace))
+            .await?;
+        self.left.push((member, before));
         Ok(())
+    }
+
+    /// The grids of a member that nobody asked to remove.
+    async fn kept(&self, life: &Life) -> Result<BTreeSet<(&'static str, String)>> {
+        let mut kept = BTreeSet::new();
+        for grid in life.heard().await?.into_keys().filter(|_| life.has_unit) {
+            let kind = GRIDS.into_iter().find(|kind| kind.2 == grid.0);
+            let kind = kind.context("a kind of ours")?;
+            let at = (life.member.namespace.as_str(), grid.1.as_str());
+            let copy = self.control.find(kind, at).await?;
+            if !copy.is_some_and(|copy| is_marked(&copy)) {
+                kept.insert(grid);
+            }
+        }
+        Ok(kept)
     }
 
     /// Heals everything and waits until all is as the control cluster says.
     async fn heal(&mut self) -> Result<()> {
         for life in self.members.values_mut() {
-            life.check().await?;
-            life.member.link.restore();
-            life.cut = None;
+            life.heal().await?;
         }
         let model = &*self;
         eventually_within(PATIENCE, "all clusters agree", async || {
@@ -218,60 +241,77 @@ impl Model {
             }
             for life in model.members.values() {
                 life.agrees(&expected).await?;
-                model.copies(life, expected.len()).await?;
             }
-            for namespace in model
-                .control
-                .api(NAMESPACE, "")
-                .list(&ListParams::default())
-                .await?
-            {
-                ensure!(
-                    namespace.metadata.deletion_timestamp.is_none(),
-                    "{} is left",
-                    namespace.name_any()
-                );
-            }
-            Ok(())
+            model.nothing_is_left_behind(expected.len()).await
         })
-        .await
+        .await?;
+        for (member, had) in &self.left {
+            let has = grids_of(&member.site, "default").await?;
+            ensure!(has == *had, "{} left and has {has:?}", member.namespace);
+        }
+        Ok(())
     }
 
-    /// Whether a member's namespace holds its copies and no others.
-    async fn copies(&self, life: &Life, expected: usize) -> Result<()> {
-        let mut copies = 0;
+    /// No copy but those of members, no finalizer on a grid that is not sent, no namespace that waits to go.
+    async fn nothing_is_left_behind(&self, expected: usize) -> Result<()> {
+        let mut copies: BTreeMap<String, usize> = BTreeMap::new();
         for kind in GRIDS {
-            let list = self
-                .control
-                .api(kind, &life.member.namespace)
-                .list(&ListParams::default())
-                .await?;
-            copies += list.items.len();
+            let grids = self.control.api(kind, "");
+            for grid in grids.list(&ListParams::default()).await? {
+                let sent = grid.labels().get(label::FEDERATE);
+                let is_sent = sent.is_some_and(|value| value == "yes");
+                let namespace = grid.namespace().unwrap_or_default();
+                if namespace != "default" {
+                    *copies.entry(namespace).or_default() += 1;
+                } else if !is_sent {
+                    ensure!(grid.finalizers().is_empty(), "{:?}", grid.metadata);
+                }
+            }
         }
-        ensure!(
-            copies == expected,
-            "{copies} copies for {}",
-            life.member.namespace
-        );
+        let members = self.members.values().filter(|_| expected > 0);
+        let wanted = members.map(|life| (life.member.namespace.clone(), expected));
+        let wanted: BTreeMap<String, usize> = wanted.collect();
+        ensure!(copies == wanted, "{copies:?}");
+        let namespaces = self.control.api(NAMESPACE, "");
+        for namespace in namespaces.list(&ListParams::default()).await? {
+            let is_left = namespace.metadata.deletion_timestamp.is_some();
+            ensure!(!is_left, "{} is left", namespace.name_any());
+        }
         Ok(())
     }
 }
 
 impl Life {
-    /// Nothing may have gone because of the cut.
-    async fn check(&self) -> Result<()> {
-        let Some(before) = &self.cut else {
+    async fn cut_off(&mut self, fault: Fault) -> Result<()> {
+        self.member.link.break_off(fault);
+        a_while().await; // what it had heard already is done
+        self.cut = Some(self.heard().await?);
+        Ok(())
+    }
+
+    /// Makes the link whole again. Until then the member had exactly what it had heard before, however often it was started anew and
+    /// whatever was edited there.
+    async fn heal(&mut self) -> Result<()> {
+        let Some(before) = self.cut.take() else {
             return Ok(());
         };
-        let now = grids_of(&self.member.site).await?;
-        let lost: Vec<_> = before.difference(&now).collect();
-        // One that somebody deleted by hand a moment ago is on its way back.
+        a_while().await; // an edit of this moment is put back
+        let name = &self.member.namespace;
+        let heard = self.heard().await?;
         ensure!(
-            lost.len() <= 1,
-            "{} lost {lost:?} while it was cut off",
-            self.member.namespace
+            heard == before,
+            "{name} heard {before:?} and keeps {heard:?}"
         );
+        let has = grids_of(&self.member.site, "default").await?;
+        let wanted = if self.has_unit { before } else { Grids::new() };
+        ensure!(has == wanted, "{name} heard {wanted:?} and has {has:?}");
+        self.member.link.restore();
         Ok(())
+    }
+
+    /// What the member heard last and nobody asked to remove.
+    async fn heard(&self) -> Result<Grids> {
+        grids_of(&self.member.site, parent_secret::NAMESPACE).await
     }
 
     /// Whether the member has the grids it should have, as they should be, and nothing else.
@@ -305,20 +345,30 @@ impl Life {
     }
 }
 
-async fn grids_of(site: &Site) -> Result<BTreeSet<String>> {
-    let mut all = BTreeSet::new();
+/// The grids in a namespace but for those that are to go.
+async fn grids_of(site: &Site, namespace: &str) -> Result<Grids> {
+    let mut all = Grids::new();
     for kind in GRIDS {
         let list = site
-            .api(kind, "default")
+            .api(kind, namespace)
             .list(&ListParams::default())
             .await?;
-        all.extend(
-            list.items
-                .iter()
-                .map(|grid| format!("{} {}", kind.2, grid.name_any())),
-        );
+        for grid in list {
+            let name = grid.name_any();
+            let grid = serde_json::to_value(grid)?;
+            if !is_marked(&grid) {
+                all.insert((kind.2, name), grid["spec"].clone());
+            }
+        }
     }
     Ok(all)
+}
+
+/// Whether the control cluster asked to remove a grid.
+fn is_marked(grid: &Value) -> bool {
+    grid["metadata"]["annotations"]
+        .get(annotation::REMOVAL)
+        .is_some()
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,8 @@ use edgegrid_runtime::shutdown::{self, Trigger};
 use edgegrid_runtime::{Elector, Fence, LeaseConfig, Readiness};
 use edgegrid_testkit::faults::{Faults, Recorded};
 use edgegrid_testkit::{Cluster, eventually};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 
 /// Controllers that run until dropped, which stops them as a crash would.
@@ -31,6 +33,8 @@ pub(crate) struct Running {
     pub(crate) requests: Recorded,
     /// What they wrote, but for leases.
     pub(crate) writes: Recorded,
+    /// What they count.
+    pub(crate) registry: Registry,
 }
 
 /// How controllers are started.
@@ -80,11 +84,12 @@ pub(crate) fn launch(cluster: &Cluster, start: Start) -> Result<Running> {
         None => (None, Fence::always()),
     };
     let (limits, counts) = (Limits::default(), executor::Metrics::default());
+    let mut registry = Registry::default();
     let setup = Setup {
         executor: Executor::new(client.clone(), fence, limits, counts),
         client,
         config: start.config,
-        metrics: Metrics::default(),
+        metrics: Metrics::register(&mut registry),
         clock: cluster.clock(),
         connector: start.connector.unwrap_or_else(|| by_token("test")),
     };
@@ -105,10 +110,19 @@ pub(crate) fn launch(cluster: &Cluster, start: Start) -> Result<Running> {
         faults,
         requests,
         writes,
+        registry,
     })
 }
 
 impl Running {
+    /// A metric's line, as Prometheus reads it.
+    pub(crate) fn metric(&self, name: &str) -> Option<String> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).ok()?;
+        let found = text.lines().find(|line| line.starts_with(name));
+        found.map(str::to_owned)
+    }
+
     /// Waits until the caches have synced.
     pub(crate) async fn ready(&self) -> Result<()> {
         eventually("the caches have synced", async || {

@@ -59,6 +59,8 @@ pub fn status(
         ),
     };
     let mut conditions: Vec<Condition> = conditions_of(&status);
+    // What the member says of the link to its own people is no news to the control cluster.
+    conditions.retain(|found| found.type_ != condition::IN_STEP);
     for condition in &mut conditions {
         condition.observed_generation = generation;
     }

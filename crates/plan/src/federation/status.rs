@@ -98,6 +98,25 @@ pub fn members(about: About<'_>, reports: &[Report]) -> (MembersStatus, Vec<Cond
     (status, vec![found])
 }
 
+/// Whether a member's own grid follows the control cluster, and what keeps it from that.
+pub fn follows(about: About<'_>, trouble: Option<&Trouble>) -> Condition {
+    let make = about.conditions();
+    match trouble {
+        None => make.make(
+            condition::IN_STEP,
+            true,
+            reason::AS_WANTED,
+            "the control cluster is in reach and shows this grid",
+        ),
+        Some(trouble) => make.make(
+            condition::IN_STEP,
+            false,
+            trouble.reason,
+            trouble.message.clone(),
+        ),
+    }
+}
+
 /// Puts what the members report into the status of a grid of workloads. `size` is that of the grid without
 /// a status.
 pub fn merge(status: &mut Status, about: About<'_>, reports: &[Report], size: usize) {
