@@ -1,7 +1,7 @@
 //! What a question is answered with, decided from what this node knows and nothing else.
 //!
 //! ```text
-//! question ─┬─ in the cluster's domain ─► known service ─► its records, NODATA or NXDOMAIN
+//! question ─┬─ in the cluster's domain ─► a service's ─► its records, NODATA or NXDOMAIN
 //!           │                          └► anything else ─► the cluster's DNS if there is one, else NXDOMAIN
 //!           ├─ a known address backwards ─► its names
 //!           └─ everything else ─► the node's resolvers
@@ -107,7 +107,7 @@ enum Found {
     Elsewhere(Name),
     /// There is no such name.
     Nothing,
-    /// This node does not know.
+    /// It is no name of a service, and who else has it this node does not know.
     Unknown,
     /// This node does not know yet.
     NotReady,
@@ -139,6 +139,7 @@ fn in_domain(records: &Records, zone: &Zone, name: &Name, kind: RecordType) -> D
         [.., "svc"] if !records.is_complete() => Found::NotReady,
         ["dns" | "svc"] => Found::nothing_of_this_type(),
         [namespace, "svc"] if records.has_namespace(namespace) => Found::nothing_of_this_type(),
+        [_, "svc"] => Found::Nothing,
         [ref below @ .., service, namespace, "svc"] => {
             let asked = service::Asked {
                 name,
