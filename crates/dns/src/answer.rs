@@ -37,6 +37,20 @@ pub struct Zone {
     pub addresses: Vec<IpAddr>,
     /// Whether there is a DNS of the cluster that can be asked.
     pub has_cluster_dns: bool,
+    /// What every negative answer carries; put together once, as most questions of a pod with search domains end in one.
+    soa: Record,
+}
+
+impl Zone {
+    /// The zone of a cluster's domain, asked at these addresses.
+    pub fn new(domain: Name, addresses: Vec<IpAddr>, has_cluster_dns: bool) -> Self {
+        Self {
+            soa: soa(&domain),
+            domain,
+            addresses,
+            has_cluster_dns,
+        }
+    }
 }
 
 /// What becomes of a question.
@@ -129,7 +143,7 @@ impl Found {
 
 fn in_domain(records: &Records, zone: &Zone, name: &Name, kind: RecordType) -> Decision {
     let Some(labels) = labels_below(&zone.domain, name) else {
-        return Decision::NxDomain(soa(&zone.domain));
+        return Decision::NxDomain(zone.soa.clone());
     };
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     let found = match labels[..] {
@@ -157,11 +171,11 @@ fn in_domain(records: &Records, zone: &Zone, name: &Name, kind: RecordType) -> D
 fn conclude(zone: &Zone, name: &Name, kind: RecordType, found: Found) -> Decision {
     match found {
         Found::Here(_) | Found::Elsewhere(_) if kind == RecordType::ANY => minimal_any(name),
-        Found::Here(answer) if answer.records.is_empty() => Decision::NoData(soa(&zone.domain)),
+        Found::Here(answer) if answer.records.is_empty() => Decision::NoData(zone.soa.clone()),
         Found::Here(answer) => Decision::Answer(answer),
         Found::Elsewhere(target) => build::alias(name, target, kind),
         Found::Unknown if zone.has_cluster_dns => Decision::Forward(To::Cluster),
-        Found::Nothing | Found::Unknown => Decision::NxDomain(soa(&zone.domain)),
+        Found::Nothing | Found::Unknown => Decision::NxDomain(zone.soa.clone()),
         Found::NotReady => Decision::NotReady,
     }
 }

@@ -123,11 +123,11 @@ impl Server {
             metrics.clone(),
         );
         let shared = Shared {
-            zone: Zone {
+            zone: Zone::new(
                 domain,
-                addresses: taken.iter().map(SocketAddr::ip).collect(),
-                has_cluster_dns: !config.cluster_dns.is_empty(),
-            },
+                taken.iter().map(SocketAddr::ip).collect(),
+                !config.cluster_dns.is_empty(),
+            ),
             records,
             access: Access::new(config.allow),
             buckets: config.rate.map(|rate| Mutex::new(Buckets::new(rate))),

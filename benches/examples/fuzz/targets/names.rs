@@ -232,11 +232,8 @@ fn name_of(text: &str) -> Name {
 }
 
 fn zone() -> Zone {
-    Zone {
-        domain: name_of("cluster.local."),
-        addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        has_cluster_dns: false,
-    }
+    let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
+    Zone::new(name_of("cluster.local."), addresses, false)
 }
 
 fn records() -> Records {

@@ -105,11 +105,7 @@ pub(crate) struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     pub(crate) fn new(records: &'a Records) -> Result<Self> {
-        let zone = Zone {
-            domain: Name::from_ascii("cluster.local.")?,
-            addresses: Vec::new(),
-            has_cluster_dns: true,
-        };
+        let zone = Zone::new(Name::from_ascii("cluster.local.")?, Vec::new(), true);
         Ok(Self { records, zone })
     }
 

@@ -70,11 +70,11 @@ fn spelled(labels: &[&str], spelling: u64) -> Name {
 }
 
 fn zone() -> Zone {
-    Zone {
-        domain: Name::from_ascii("cluster.local.").unwrap(),
-        addresses: Vec::new(),
-        has_cluster_dns: true,
-    }
+    Zone::new(
+        Name::from_ascii("cluster.local.").unwrap(),
+        Vec::new(),
+        true,
+    )
 }
 
 fn addresses(records: &[Record]) -> BTreeSet<IpAddr> {
