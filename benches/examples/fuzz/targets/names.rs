@@ -245,7 +245,7 @@ fn records() -> Records {
     let pod = |n: u8| {
         let host = Host {
             addresses: vec![IpAddr::V4([10, 1, 0, n].into())],
-            ports: vec![port("http"), port("")],
+            ports: vec![port("http"), port("")].into(),
             alias: n % 2 == 1,
         };
         (format!("pod-{n}").into(), host)

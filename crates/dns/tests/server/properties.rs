@@ -31,7 +31,7 @@ fn address() -> impl Strategy<Value = IpAddr> {
 fn host() -> impl Strategy<Value = Host> {
     (vec(address(), 0..3), any::<bool>()).prop_map(|(addresses, alias)| Host {
         addresses,
-        ports: vec![port("http", "tcp", 80), port("", "udp", 53)],
+        ports: vec![port("http", "tcp", 80), port("", "udp", 53)].into(),
         alias,
     })
 }
