@@ -150,60 +150,66 @@ fn sets() -> impl Strategy<Value = BTreeMap<String, Stamped>> {
     vec(stamped, 2..8).prop_map(|sets| sets.into_iter().collect())
 }
 
+/// Grid, unit and ordinal.
+type Named = (&'static str, &'static str, u32);
+
 fn pods() -> impl Strategy<Value = Vec<Pod>> {
-    let drawn = (
-        (
-            select(&GRIDS),
-            prop_oneof![Just(OWN), select(&UNITS)],
-            select(&ORDINALS),
-        ),
-        // Half of all pods at home, or there would be few short names.
-        prop_oneof![
-            Just(Some(NODES[0])),
-            prop::option::weighted(0.9, select(&NODES))
-        ],
-        (
-            prop::bool::weighted(0.8),
-            prop::bool::weighted(0.2),
-            0..2_usize,
-            prop::bool::weighted(0.2),
-        ),
-        (0..6_u8, 0..4_u8),
+    let named = (
+        select(&GRIDS),
+        prop_oneof![Just(OWN), select(&UNITS)],
+        select(&ORDINALS),
     );
-    btree_map(1..99_u8, drawn, 0..30).prop_map(|drawn| {
-        let pods = drawn.into_iter();
-        let pod =
-            |(at, (named, node, (ready, terminating, governing, in_both), (sort, family)))| {
-                let (grid, unit, ordinal): (&str, &str, u32) = named;
-                let (v4, v6) = (
-                    Ipv4Addr::new(10, 0, 0, at),
-                    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, at.into()),
-                );
-                Pod {
-                    // Some pods have no unit in their name: they are called like another's short name.
-                    name: match sort {
-                        0 => format!("{grid}-{ordinal}"),
-                        _ => format!("{grid}-{unit}-{ordinal}"),
-                    },
-                    addresses: match family {
-                        0 => vec![v4.into()],
-                        1 => vec![v6.into()],
-                        _ => vec![v4.into(), v6.into()],
-                    },
-                    node,
-                    ready,
-                    terminating,
-                    governing,
-                    in_both,
-                    owner: match sort {
-                        1 => Owner::Deployment,
-                        2 => Owner::Foreign,
-                        _ => Owner::StatefulSet,
-                    },
-                }
-            };
-        pods.map(pod).collect()
+    // Half of all pods at home, or there would be few short names.
+    let node = prop_oneof![
+        Just(Some(NODES[0])),
+        prop::option::weighted(0.9, select(&NODES))
+    ];
+    let rarely = || prop::bool::weighted(0.2);
+    let state = (prop::bool::weighted(0.8), rarely(), 0..2_usize, rarely());
+    let one = (named, node, state, (0..6_u8, 0..4_u8));
+    let one = one.prop_map(|(named, node, state, (sort, family))| {
+        let (ready, terminating, governing, in_both) = state;
+        let pod = Pod {
+            name: pod_name(named, sort),
+            addresses: Vec::new(),
+            node,
+            ready,
+            terminating,
+            governing,
+            in_both,
+            owner: match sort {
+                1 => Owner::Deployment,
+                2 => Owner::Foreign,
+                _ => Owner::StatefulSet,
+            },
+        };
+        (pod, family)
+    });
+    btree_map(1..99_u8, one, 0..30).prop_map(|drawn| {
+        let pods = drawn.into_iter().map(|(at, (pod, family))| Pod {
+            addresses: addresses(at, family),
+            ..pod
+        });
+        pods.collect()
     })
+}
+
+/// Some pods have no unit in their name: they are called like another's short name.
+fn pod_name((grid, unit, ordinal): Named, sort: u8) -> String {
+    match sort {
+        0 => format!("{grid}-{ordinal}"),
+        _ => format!("{grid}-{unit}-{ordinal}"),
+    }
+}
+
+fn addresses(at: u8, family: u8) -> Vec<IpAddr> {
+    let v4 = Ipv4Addr::new(10, 0, 0, at).into();
+    let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, at.into()).into();
+    match family {
+        0 => vec![v4],
+        1 => vec![v6],
+        _ => vec![v4, v6],
+    }
 }
 
 /// Makes a cluster as a scene has it, whatever it was before.
