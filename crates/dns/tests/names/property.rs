@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-const CASES: u32 = 24;
+const CASES: u32 = 16;
 /// In virtual time; far more than the hosts file takes, which is the slowest.
 const PATIENCE: Patience = Patience {
     limit: Duration::from_secs(5),
