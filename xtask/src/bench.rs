@@ -29,7 +29,7 @@ enum Subject {
     Apiserver,
     /// `edgegrid controller` on kube-apiserver, beside a plain loop of creates.
     Controller,
-    /// Our DNS server beside CoreDNS.
+    /// Our DNS server beside CoreDNS, and the agent beside the wrapper alone.
     Dns,
     /// Our StatefulSet controller beside that of kube-controller-manager.
     Statefulset,
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut bench = match args.subject {
         Subject::Apiserver => measuring("apiserver").built(Build::Release)?,
         Subject::Controller => measuring_edgegrid("controller", Build::Release)?,
-        Subject::Dns => measuring("dns").built(Build::Release)?,
+        Subject::Dns => measuring_edgegrid("dns", Build::Release)?,
         Subject::Statefulset => measuring_edgegrid("statefulset", Build::Release)?,
         Subject::Wrapper => measuring_edgegrid("wrapper", Build::Release)?,
     };

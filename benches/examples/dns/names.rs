@@ -74,7 +74,7 @@ fn service_records(service: u32) -> ServiceRecords {
     };
     let host = |pod| Host {
         addresses: vec![IpAddr::V4(pod_address(service, pod))],
-        ports: vec![port(8080)],
+        ports: vec![port(8080)].into(),
         alias: false,
     };
     let hosts = (0..PODS).map(|pod| (host_name(service, pod).into(), host(pod)));

@@ -1,7 +1,7 @@
 //! What a question is answered with, decided from what this node knows and nothing else.
 //!
 //! ```text
-//! question ─┬─ in the cluster's domain ─► known service ─► its records, NODATA or NXDOMAIN
+//! question ─┬─ in the cluster's domain ─► a service's ─► its records, NODATA or NXDOMAIN
 //!           │                          └► anything else ─► the cluster's DNS if there is one, else NXDOMAIN
 //!           ├─ a known address backwards ─► its names
 //!           └─ everything else ─► the node's resolvers
@@ -37,6 +37,20 @@ pub struct Zone {
     pub addresses: Vec<IpAddr>,
     /// Whether there is a DNS of the cluster that can be asked.
     pub has_cluster_dns: bool,
+    /// What every negative answer carries; put together once, as most questions of a pod with search domains end in one.
+    soa: Record,
+}
+
+impl Zone {
+    /// The zone of a cluster's domain, asked at these addresses.
+    pub fn new(domain: Name, addresses: Vec<IpAddr>, has_cluster_dns: bool) -> Self {
+        Self {
+            soa: soa(&domain),
+            domain,
+            addresses,
+            has_cluster_dns,
+        }
+    }
 }
 
 /// What becomes of a question.
@@ -107,7 +121,7 @@ enum Found {
     Elsewhere(Name),
     /// There is no such name.
     Nothing,
-    /// This node does not know.
+    /// It is no name of a service, and who else has it this node does not know.
     Unknown,
     /// This node does not know yet.
     NotReady,
@@ -129,7 +143,7 @@ impl Found {
 
 fn in_domain(records: &Records, zone: &Zone, name: &Name, kind: RecordType) -> Decision {
     let Some(labels) = labels_below(&zone.domain, name) else {
-        return Decision::NxDomain(soa(&zone.domain));
+        return Decision::NxDomain(zone.soa.clone());
     };
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     let found = match labels[..] {
@@ -139,6 +153,7 @@ fn in_domain(records: &Records, zone: &Zone, name: &Name, kind: RecordType) -> D
         [.., "svc"] if !records.is_complete() => Found::NotReady,
         ["dns" | "svc"] => Found::nothing_of_this_type(),
         [namespace, "svc"] if records.has_namespace(namespace) => Found::nothing_of_this_type(),
+        [_, "svc"] => Found::Nothing,
         [ref below @ .., service, namespace, "svc"] => {
             let asked = service::Asked {
                 name,
@@ -156,11 +171,11 @@ fn in_domain(records: &Records, zone: &Zone, name: &Name, kind: RecordType) -> D
 fn conclude(zone: &Zone, name: &Name, kind: RecordType, found: Found) -> Decision {
     match found {
         Found::Here(_) | Found::Elsewhere(_) if kind == RecordType::ANY => minimal_any(name),
-        Found::Here(answer) if answer.records.is_empty() => Decision::NoData(soa(&zone.domain)),
+        Found::Here(answer) if answer.records.is_empty() => Decision::NoData(zone.soa.clone()),
         Found::Here(answer) => Decision::Answer(answer),
         Found::Elsewhere(target) => build::alias(name, target, kind),
         Found::Unknown if zone.has_cluster_dns => Decision::Forward(To::Cluster),
-        Found::Nothing | Found::Unknown => Decision::NxDomain(soa(&zone.domain)),
+        Found::Nothing | Found::Unknown => Decision::NxDomain(zone.soa.clone()),
         Found::NotReady => Decision::NotReady,
     }
 }

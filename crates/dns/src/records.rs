@@ -1,19 +1,21 @@
 //! What names resolve to on this node, at one moment.
 //!
-//! Changed service by service, so that the cost of a change does not grow with what else is known.
+//! Changed service by service, so that the cost of a change does not grow with what else is known. It is small: it
+//! lies in the memory of every node beside the view, so what is the same is held once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Everything this node can name: `<host>.<service>.<namespace>.svc.<domain>` and what lies above.
 #[derive(Debug, Default)]
 pub struct Records {
     namespaces: BTreeSet<Box<str>>,
-    services: BTreeMap<ServiceName, ServiceRecords>,
-    /// Which services have an address, for names of addresses.
-    owners: BTreeMap<IpAddr, BTreeSet<ServiceName>>,
+    services: BTreeMap<Arc<ServiceName>, ServiceRecords>,
+    /// Which services have an address, for names of addresses; sorted, and almost always one.
+    owners: BTreeMap<IpAddr, Vec<Arc<ServiceName>>>,
     /// Which services have short names.
-    aliased: BTreeSet<ServiceName>,
+    aliased: BTreeSet<Arc<ServiceName>>,
     /// Whether everything there is has been seen once.
     complete: bool,
 }
@@ -65,8 +67,8 @@ pub struct Port {
 pub struct Host {
     /// Where it is, sorted.
     pub addresses: Vec<IpAddr>,
-    /// Its ports.
-    pub ports: Vec<Port>,
+    /// Its ports, sorted; pods of one slice share them.
+    pub ports: Arc<[Port]>,
     /// Whether this is a second, short name of a pod that has another: no record but its own A and AAAA shows it.
     pub alias: bool,
 }
@@ -85,12 +87,13 @@ impl Records {
     /// The services that have something at an address.
     pub fn at(&self, address: IpAddr) -> impl Iterator<Item = (&ServiceName, &ServiceRecords)> {
         let owners = self.owners.get(&address).into_iter().flatten();
-        owners.filter_map(|name| self.services.get_key_value(name))
+        owners.filter_map(|name| Some((&**name, self.services.get(name)?)))
     }
 
     /// All services, sorted.
     pub fn services(&self) -> impl Iterator<Item = (&ServiceName, &ServiceRecords)> {
-        self.services.iter()
+        let services = self.services.iter();
+        services.map(|(name, service)| (&**name, service))
     }
 
     /// All short names, sorted by service.
@@ -99,7 +102,7 @@ impl Records {
         let services = services.filter_map(|name| self.services.get_key_value(name));
         services.flat_map(|(name, service)| {
             let aliases = service.hosts.iter().filter(|(_, host)| host.alias);
-            aliases.map(move |(alias, host)| (name, &**alias, host))
+            aliases.map(move |(alias, host)| (&**name, &**alias, host))
         })
     }
 
@@ -131,21 +134,25 @@ impl Records {
         }
         self.aliased.remove(name);
         let Some(records) = records else { return };
+        let name = Arc::new(name.clone());
         if records.hosts.values().any(|host| host.alias) {
-            self.aliased.insert(name.clone());
+            self.aliased.insert(Arc::clone(&name));
         }
         for address in records.addresses() {
-            let owners = self.owners.entry(address).or_default();
-            owners.insert(name.clone());
+            let owners = self.owners.entry(address);
+            let owners = owners.or_insert_with(|| Vec::with_capacity(1));
+            if let Err(at) = owners.binary_search(&name) {
+                owners.insert(at, Arc::clone(&name));
+            }
         }
-        self.services.insert(name.clone(), records);
+        self.services.insert(name, records);
     }
 
     fn disown(&mut self, address: IpAddr, name: &ServiceName) {
         let Some(owners) = self.owners.get_mut(&address) else {
             return;
         };
-        owners.remove(name);
+        owners.retain(|owner| **owner != *name);
         if owners.is_empty() {
             self.owners.remove(&address);
         }

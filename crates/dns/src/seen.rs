@@ -10,8 +10,9 @@ use edgegrid_api::names::{ALIAS_MANAGER, label};
 use edgegrid_wrapper::Seen;
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 const HEADLESS: &str = "None";
 const EXTERNAL_NAME: &str = "ExternalName";
@@ -120,7 +121,7 @@ fn target(spec: &ServiceSpec) -> Target {
 fn add(hosts: &mut BTreeMap<Box<str>, Host>, slice: Slice<'_>, dashed: bool) {
     let manager = slice.metadata.labels.get(label::SLICE_MANAGED_BY);
     let alias = manager.is_some_and(|manager| manager == ALIAS_MANAGER);
-    let ports = ports(slice.ports.as_deref().unwrap_or_default());
+    let ports: Arc<[Port]> = ports(slice.ports.as_deref().unwrap_or_default()).into();
     for endpoint in slice.endpoints.into_iter().flatten() {
         let conditions = endpoint.conditions.unwrap_or_default();
         if !conditions.ready.unwrap_or(true) || conditions.terminating.unwrap_or(false) {
@@ -134,15 +135,18 @@ fn add(hosts: &mut BTreeMap<Box<str>, Host>, slice: Slice<'_>, dashed: bool) {
                 _ => continue,
             };
             let host = hosts.entry(name.into()).or_insert_with(|| Host {
-                addresses: Vec::new(),
-                ports: Vec::new(),
+                addresses: Vec::with_capacity(1),
+                ports: Arc::clone(&ports),
                 alias,
             });
             // A pod of that name is no second name of another, whatever else is said.
             host.alias &= alias;
-            insert(&mut host.addresses, address);
-            for port in &ports {
-                insert(&mut host.ports, port.clone());
+            if let Err(at) = host.addresses.binary_search(&address) {
+                host.addresses.insert(at, address);
+            }
+            if host.ports != ports {
+                let both: BTreeSet<&Port> = host.ports.iter().chain(&*ports).collect();
+                host.ports = both.into_iter().cloned().collect();
             }
         }
     }
@@ -156,19 +160,12 @@ fn ports(ports: &[SomePort]) -> Vec<Port> {
         protocol: protocol(port.protocol.as_deref().unwrap_or("TCP")),
         number,
     };
-    let mut ports: Vec<Port> = known.map(port).collect();
-    ports.sort();
-    ports
+    let ports: BTreeSet<Port> = known.map(port).collect();
+    ports.into_iter().collect()
 }
 
 fn protocol(name: &str) -> Box<str> {
     name.to_ascii_lowercase().into()
-}
-
-fn insert<T: Ord>(sorted: &mut Vec<T>, item: T) {
-    if let Err(at) = sorted.binary_search(&item) {
-        sorted.insert(at, item);
-    }
 }
 
 /// The name of a pod that has no hostname.

@@ -232,11 +232,8 @@ fn name_of(text: &str) -> Name {
 }
 
 fn zone() -> Zone {
-    Zone {
-        domain: name_of("cluster.local."),
-        addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        has_cluster_dns: false,
-    }
+    let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
+    Zone::new(name_of("cluster.local."), addresses, false)
 }
 
 fn records() -> Records {
@@ -248,7 +245,7 @@ fn records() -> Records {
     let pod = |n: u8| {
         let host = Host {
             addresses: vec![IpAddr::V4([10, 1, 0, n].into())],
-            ports: vec![port("http"), port("")],
+            ports: vec![port("http"), port("")].into(),
             alias: n % 2 == 1,
         };
         (format!("pod-{n}").into(), host)

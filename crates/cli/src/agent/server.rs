@@ -24,8 +24,8 @@ pub(super) struct ServerArgs {
     )]
     dns_allow: Vec<IpNet>,
 
-    /// Where to ask for names of the cluster that this node does not know; may be repeated. Without
-    /// it they do not exist.
+    /// Where to ask for names of the cluster that are no service's; may be repeated. Without it they
+    /// do not exist.
     #[arg(
         long,
         value_name = "ADDRESS:PORT",

@@ -50,8 +50,10 @@ pub(super) fn find(records: &Records, zone: &Zone, asked: &Asked<'_>) -> Found {
         namespace: namespace.into(),
         name: name.into(),
     };
+    // The view has every service there is. One that is too new for it may be closed, and who has no view would say
+    // where its other units are; so nobody is asked.
     let Some(records) = records.service(&service) else {
-        return Found::Unknown;
+        return Found::Nothing;
     };
     let known = Known {
         records,

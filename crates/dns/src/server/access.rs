@@ -13,10 +13,16 @@ use tokio::time::Instant;
 /// The machine's addresses are looked up again for a stranger, but not more often than this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// What never leaves the machine.
+const LOOPBACK: [IpNet; 2] = [
+    IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
+    IpNet::new_assert(IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
+];
+
 /// The networks that may ask, and the machine's own addresses.
 #[derive(Debug)]
 pub(super) struct Access {
-    allow: Vec<IpNet>,
+    networks: Vec<IpNet>,
     own: Mutex<Own>,
 }
 
@@ -27,9 +33,15 @@ struct Own {
 }
 
 impl Access {
-    pub(super) fn new(allow: Vec<IpNet>) -> Self {
+    pub(super) fn new(mut allow: Vec<IpNet>) -> Self {
+        allow.extend(LOOPBACK);
+        Self::of(allow)
+    }
+
+    /// For these networks and the machine's own addresses, without the rest of loopback.
+    pub(super) fn of(networks: Vec<IpNet>) -> Self {
         Self {
-            allow,
+            networks,
             own: Mutex::default(),
         }
     }
@@ -37,9 +49,8 @@ impl Access {
     /// Whether a client may ask.
     pub(super) fn admits(&self, client: IpAddr) -> bool {
         let client = client.to_canonical();
-        client.is_loopback()
-            || self.allow.iter().any(|network| network.contains(&client))
-            || self.is_own(client)
+        let mut networks = self.networks.iter();
+        networks.any(|network| network.contains(&client)) || self.is_own(client)
     }
 
     fn is_own(&self, client: IpAddr) -> bool {

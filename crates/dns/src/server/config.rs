@@ -18,7 +18,7 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// The cluster's domain.
     pub domain: String,
-    /// Where names of the cluster that this node does not know are asked for.
+    /// Where names of the cluster are asked for that are no service's.
     pub cluster_dns: Vec<SocketAddr>,
     /// Where all other names are asked for.
     pub resolvers: Resolvers,

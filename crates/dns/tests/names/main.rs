@@ -7,4 +7,6 @@ mod agent;
 mod cut_off;
 mod property;
 mod rules;
+mod scene;
 mod site;
+mod ways;

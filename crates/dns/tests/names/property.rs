@@ -1,179 +1,230 @@
-//! Random sites, grids and pods: all ways say what the rule says, told a second time in a few lines.
+//! Random sites, grids and pods: the three ways say what the rule says, told a second time in a few lines, and the same
+//! as each other. No name of a closed service leads out of its unit, by any way.
 
-use crate::agent::{Agent, Found};
-use crate::site::{Pod, pod, put, service, set, slice};
-use edgegrid_testkit::{Cluster, eventually};
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Node, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use proptest::prelude::*;
-use proptest::sample::select;
-use serde_json::json;
-use std::collections::BTreeMap;
+use crate::agent::Agent;
+use crate::scene::{
+    Front, GRIDS, ORDINALS, OWN, Owner, Pod, Reach, SERVICES, Scene, scenes, stage,
+};
+use crate::ways::{Asking, Told, below, by_coredns, by_hosts_file, dashed};
+use anyhow::{Context, Result, ensure};
+use edgegrid_testkit::{Cluster, Patience, eventually_within};
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
 
-/// Units and grids whose names are parts of each other.
-const UNITS: [&str; 3] = ["a", "a-b", "db"];
-const GRIDS: [&str; 4] = ["db", "db-a", "a", "my-db"];
-const OWN: &str = "a";
+const CASES: u32 = 16;
+/// In virtual time; far more than the hosts file takes, which is the slowest.
+const PATIENCE: Patience = Patience {
+    limit: Duration::from_secs(5),
+    pause: Duration::from_millis(250),
+};
 
-#[derive(Debug, Clone)]
-struct Scene {
-    sets: Vec<(&'static str, &'static str)>,
-    pods: Vec<Pod>,
-    open: bool,
-    headless: bool,
+/// Two readers who agree but for what `docs/names.md` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    CoreDns,
+    Own,
 }
 
-fn scene() -> impl Strategy<Value = Scene> {
-    let sets = prop::collection::vec((select(&GRIDS), select(&UNITS)), 0..6);
-    let some_pod = (
-        select(&GRIDS),
-        select(&UNITS),
-        0..12_u32,
-        select(&UNITS),
-        0..6_u8,
-        any::<bool>(),
-    );
-    let pods = prop::collection::btree_map(0..30_u8, some_pod, 0..12);
-    (sets, pods, any::<bool>(), any::<bool>()).prop_map(|(sets, pods, open, headless)| {
-        let pods = pods
-            .into_iter()
-            .map(|(at, (grid, unit, ordinal, node, state, is_real))| {
-                // Some pods have no unit in their name: they are called like another's short name.
-                let name = if is_real {
-                    format!("{grid}-{unit}-{ordinal}")
-                } else {
-                    format!("{grid}-{ordinal}")
-                };
-                let mut one = pod(&name, &format!("10.0.0.{at}"), &format!("node-{node}"));
-                one.ready = state != 0;
-                one.terminating = state == 1;
-                one.hostname = state != 2;
-                one
-            });
-        Scene {
-            pods: pods.collect(),
-            sets,
-            open,
-            headless,
+/// Who sees whom: everybody behind an open service, the own unit's pods behind a closed one. Only a headless service
+/// can be opened.
+fn seen(scene: &Scene, service: usize) -> impl Iterator<Item = &Pod> + Clone {
+    let everybody = !is_strict(&scene.services[service]);
+    let pods = scene.pods.iter();
+    pods.filter(move |pod| pod.is_behind(service) && (everybody || pod.is_at_home()))
+}
+
+fn is_strict(front: &Front) -> bool {
+    front.reach == Reach::Closed || front.reach == Reach::Opened && front.address.is_some()
+}
+
+/// The rule of all names but the short ones.
+fn full_names(scene: &Scene, service: usize, reader: Reader) -> Told {
+    let front = &scene.services[service];
+    let mut told = Told::default();
+    for pod in seen(scene, service) {
+        // CoreDNS knows of no end; our own server does.
+        let stays = !pod.terminating || front.publishes && reader == Reader::CoreDns;
+        if !stays || !(pod.ready || front.publishes) {
+            continue;
         }
-    })
+        for address in &pod.addresses {
+            let name = match pod.hostname(service) {
+                Some(name) => name.to_owned(),
+                None if front.address.is_none() || reader == Reader::CoreDns => dashed(*address),
+                None => continue,
+            };
+            if front.address.is_none() {
+                told.targets.insert(name.clone());
+                let all = told.addresses.entry(String::new()).or_default();
+                all.insert(*address);
+            }
+            let one = told.addresses.entry(name).or_default();
+            one.insert(*address);
+        }
+    }
+    if let Some(own) = front.address {
+        told.addresses.insert(String::new(), [own].into());
+        told.targets.insert(String::new());
+    }
+    told
 }
 
-/// The rule: a seen pod of one of the own unit's sets, on one of its nodes, is `<grid>-<ordinal>` too,
+/// The rule of short names: a seen pod of one of the own unit's sets, on one of its nodes, is `<grid>-<ordinal>` too,
 /// unless a pod that is seen is called so.
-fn short_names(scene: &Scene) -> Found {
-    let at_home = |pod: &&Pod| pod.node == format!("node-{OWN}");
-    let seen: Vec<&Pod> = scene
-        .pods
-        .iter()
-        .filter(|pod| scene.open && scene.headless || at_home(pod))
+fn short_names(scene: &Scene, service: usize) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    let front = &scene.services[service];
+    let mut names: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+    let taken: BTreeSet<&str> = seen(scene, service)
+        .filter_map(|pod| pod.hostname(service))
         .collect();
-    let mut names = Found::new();
-    for pod in seen
-        .iter()
-        .filter(|pod| at_home(pod) && pod.ready && !pod.terminating && pod.hostname)
-    {
-        for (grid, _) in scene.sets.iter().filter(|(_, unit)| *unit == OWN) {
-            let ordinal = pod.name.strip_prefix(&format!("{grid}-{OWN}-"));
-            let Some(ordinal) = ordinal.filter(|rest| rest.parse::<u32>().is_ok()) else {
+    let answers = |pod: &&Pod| {
+        let ready = pod.ready || front.publishes;
+        ready && !pod.terminating && pod.is_at_home() && pod.owner != Owner::Foreign
+    };
+    for pod in seen(scene, service).filter(answers) {
+        for (set, stamped) in scene.sets.iter().filter(|(_, set)| set.unit == OWN) {
+            let hostname = pod.hostname(service);
+            let ordinal = hostname.and_then(|name| name.strip_prefix(set)?.strip_prefix('-'));
+            let Some(ordinal) = ordinal.and_then(|rest| rest.parse::<u32>().ok()) else {
                 continue;
             };
-            let name = format!("{grid}-{ordinal}");
-            if !seen
-                .iter()
-                .any(|other| other.hostname && other.name == name)
-            {
-                names.entry(name).or_default().insert(pod.address.clone());
+            let name = format!("{}-{ordinal}", stamped.grid);
+            if front.reach != Reach::Plain && !taken.contains(&*name) {
+                names.entry(name).or_default().extend(&pod.addresses);
             }
         }
     }
     names
 }
 
-async fn stage(scene: &Scene) -> Cluster {
-    let cluster = Cluster::embedded().await.unwrap();
-    for unit in UNITS {
-        let node = json!({ "metadata": { "name": format!("node-{unit}"), "labels": { "location": unit } } });
-        put::<Node>(&cluster, node).await.unwrap();
-    }
-    let mut notes = json!({ "topologyKeys": "[\"location\"]" });
-    if scene.open {
-        notes["edgegrid.io/headless"] = "open".into();
-    }
-    let address = if scene.headless { "None" } else { "10.96.0.10" };
-    put::<Service>(&cluster, service("db-svc", address, &notes))
-        .await
-        .unwrap();
-    for (grid, unit) in &scene.sets {
-        put::<StatefulSet>(&cluster, set(grid, unit)).await.unwrap();
-    }
-    for (at, pods) in scene.pods.chunks(5).enumerate() {
-        let slice = slice(&format!("db-svc-{at}"), "db-svc", pods);
-        put::<EndpointSlice>(&cluster, slice).await.unwrap();
-    }
-    cluster
-}
-
-async fn holds(scene: Scene) {
-    let (cluster, folder) = (stage(&scene).await, tempfile::tempdir().unwrap());
-    let agent = Agent::start(&cluster, &format!("node-{OWN}"), folder.path()).unwrap();
-    let wanted = short_names(&scene);
-    eventually("the hosts file is the rule", async || {
-        let file = agent.in_hosts_file("db-svc");
-        anyhow::ensure!(
-            file == wanted && agent.hosts_file().is_some(),
-            "{file:?}, not {wanted:?}"
-        );
-        Ok(())
-    })
-    .await
-    .unwrap();
-    let (view, records) = (
-        agent.in_view("db-svc").await.unwrap(),
-        agent.in_records("db-svc"),
-    );
-    let homes: BTreeMap<&str, &str> = scene
-        .pods
+/// Every label that somebody might ask for.
+fn labels(scene: &Scene) -> BTreeSet<String> {
+    let short = GRIDS
         .iter()
-        .map(|pod| (&*pod.address, &*pod.node))
-        .collect();
-    for (name, addresses) in &wanted {
-        assert_eq!(view.get(name), Some(addresses), "in the view");
-        assert_eq!(records.get(name), Some(addresses), "in the records");
-    }
-    let strict = !(scene.open && scene.headless);
-    for address in view
-        .values()
-        .chain(records.values())
-        .flatten()
-        .filter(|_| strict)
-    {
-        assert!(
-            address.contains('-') || homes[&**address] == "node-a",
-            "{address} is not at home"
-        );
-    }
-    let real = |name: &String| {
-        scene
-            .pods
-            .iter()
-            .any(|pod| pod.hostname && pod.name == *name)
-    };
-    let extra = view
-        .keys()
-        .filter(|name| !wanted.contains_key(*name) && !real(name));
-    assert_eq!(extra.count(), 0, "{view:?}");
-    agent.stop().await;
+        .flat_map(|grid| ORDINALS.map(|ordinal| format!("{grid}-{ordinal}")));
+    let pods = scene.pods.iter().flat_map(|pod| {
+        let addresses = pod.addresses.iter().map(|address| dashed(*address));
+        addresses.chain([pod.name.clone()])
+    });
+    short.chain(pods).chain([String::new()]).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+async fn all_ways_agree(agent: &Agent, scene: &Scene) -> Result<()> {
+    let (by_coredns, by_file) = (by_coredns(agent).await?, by_hosts_file(agent)?);
+    let records = agent.names.read();
+    let asking = Asking::new(&records)?;
+    let mut lines = BTreeMap::new();
+    for (at, name) in SERVICES.into_iter().enumerate() {
+        let by_server = asking.service(name, &labels(scene))?;
+        let short = short_names(scene, at);
+        for (reader, told) in [
+            (Reader::CoreDns, &by_coredns[at]),
+            (Reader::Own, &by_server),
+        ] {
+            let mut rule = full_names(scene, at, reader);
+            rule.addresses.extend(short.clone());
+            ensure!(
+                *told == rule,
+                "{name} by {reader:?}: {told:#?}, not {rule:#?}"
+            );
+        }
+        let front = &scene.services[at];
+        if front.address.is_none() && !front.publishes {
+            ensure!(
+                by_server == by_coredns[at],
+                "{name}: two servers differ: {by_server:#?}, {:#?}",
+                by_coredns[at]
+            );
+        }
+        for (short, addresses) in &short {
+            let line = format!("{short}.{name}.default.svc.cluster.local");
+            for told in [&by_coredns[at], &by_server] {
+                let same = told.addresses.get(short) == by_file.get(&line);
+                ensure!(same, "{line}: {told:#?}, not {:?}", by_file.get(&line));
+            }
+            lines.insert(line, addresses.clone());
+        }
+        stays_at_home(scene, at, [&by_coredns[at], &by_server])?;
+    }
+    ensure!(by_file == lines, "hosts file: {by_file:#?}, not {lines:#?}");
+    addresses_have_full_names(scene, &asking)
+}
 
-    #[test]
-    fn all_ways_say_what_the_rule_says(scene in scene()) {
+/// No address of another unit's pod behind a strict service, whoever is asked.
+fn stays_at_home(scene: &Scene, service: usize, told: [&Told; 2]) -> Result<()> {
+    let front = &scene.services[service];
+    if !is_strict(front) {
+        return Ok(());
+    }
+    let told = told.into_iter().flat_map(|told| &told.addresses);
+    for (label, addresses) in told {
+        for address in addresses.iter().filter(|one| Some(**one) != front.address) {
+            let mut pods = scene.pods.iter();
+            let pod = pods.find(|pod| pod.addresses.contains(address));
+            let pod = pod.with_context(|| format!("{address} is nobody's"))?;
+            ensure!(pod.is_at_home(), "{label:?} leads to {pod:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Backwards our own server has one name of a pod for each of its services, never a short one.
+fn addresses_have_full_names(scene: &Scene, asking: &Asking<'_>) -> Result<()> {
+    let mut rule: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
+    for (at, service) in SERVICES.into_iter().enumerate() {
+        let parent = format!("{service}.default.svc.cluster.local.");
+        let front = &scene.services[at];
+        for (label, addresses) in full_names(scene, at, Reader::Own).addresses {
+            if label.is_empty() && front.address.is_none() {
+                continue;
+            }
+            for address in addresses {
+                let names = rule.entry(address).or_default();
+                names.insert(below(&label, &parent));
+            }
+        }
+    }
+    for address in scene.pods.iter().flat_map(|pod| &pod.addresses) {
+        let told = asking.backwards(*address)?;
+        let rule = rule.remove(address).unwrap_or_default();
+        ensure!(told == rule, "{address}: {told:?}, not {rule:?}");
+    }
+    Ok(())
+}
+
+async fn holds(scenes: &[Scene; 2]) -> Result<()> {
+    let (cluster, folder) = (Cluster::embedded().await?, tempfile::tempdir()?);
+    stage(&cluster, &scenes[0], None).await?;
+    let agent = Agent::start(&cluster, "node-a", folder.path())?;
+    let mut before = None;
+    for scene in scenes {
+        stage(&cluster, scene, before).await?;
+        let what = "all ways agree with the rule";
+        eventually_within(PATIENCE, what, async || all_ways_agree(&agent, scene).await).await?;
+        before = Some(scene);
+    }
+    agent.stop().await;
+    Ok(())
+}
+
+#[test]
+fn three_ways_agree_with_the_rule_and_with_each_other() {
+    let config = Config {
+        cases: CASES,
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        max_shrink_iters: 100,
+        ..Config::default()
+    };
+    let outcome = TestRunner::new(config).run(&scenes(), |scenes| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(holds(scene));
+        runtime.block_on(holds(&scenes)).unwrap();
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
     }
 }

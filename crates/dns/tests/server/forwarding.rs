@@ -45,7 +45,7 @@ async fn names_of_others_are_asked_of_the_nodes_resolvers_over_the_same_transpor
 }
 
 #[tokio::test]
-async fn unknown_names_of_the_cluster_are_asked_of_its_dns_and_closed_ones_never() {
+async fn other_names_of_the_cluster_are_asked_of_its_dns_and_those_of_services_never() {
     let cluster_dns = Other::start(|asked| vec![answer(asked, [10, 96, 0, 99])]).await;
     let resolver = Other::start(|asked| vec![answer(asked, [192, 0, 2, 1])]).await;
     let config = Config {
@@ -53,11 +53,13 @@ async fn unknown_names_of_the_cluster_are_asked_of_its_dns_and_closed_ones_never
         ..resolvers(&[&resolver])
     };
     let server = start(config, cluster()).await;
-    let new = question("new.default.svc.cluster.local.", RecordType::A);
-    assert_eq!(data(&server.ask(&new).await), ["10.96.0.99"]);
-    let closed = "demo-guangzhou-0.demo-svc.default.svc.cluster.local.";
-    let heard = server.ask(&question(closed, RecordType::A)).await;
-    assert_eq!(heard.metadata.response_code, ResponseCode::NXDomain);
+    let pod = question("10-1-0-1.default.pod.cluster.local.", RecordType::A);
+    assert_eq!(data(&server.ask(&pod).await), ["10.96.0.99"]);
+    for closed in ["demo-guangzhou-0.demo-svc", "too-new"] {
+        let name = format!("{closed}.default.svc.cluster.local.");
+        let heard = server.ask(&question(&name, RecordType::A)).await;
+        assert_eq!(heard.metadata.response_code, ResponseCode::NXDomain);
+    }
     assert_eq!(cluster_dns.heard().len(), 1);
     assert!(resolver.heard().is_empty());
 }

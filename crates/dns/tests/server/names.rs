@@ -27,7 +27,7 @@ pub(crate) fn addresses(list: &[&str]) -> Vec<IpAddr> {
 pub(crate) fn host(list: &[&str], alias: bool) -> Host {
     Host {
         addresses: addresses(list),
-        ports: vec![port("http", "tcp", 8080), port("", "udp", 9999)],
+        ports: vec![port("http", "tcp", 8080), port("", "udp", 9999)].into(),
         alias,
     }
 }

@@ -31,7 +31,7 @@ fn address() -> impl Strategy<Value = IpAddr> {
 fn host() -> impl Strategy<Value = Host> {
     (vec(address(), 0..3), any::<bool>()).prop_map(|(addresses, alias)| Host {
         addresses,
-        ports: vec![port("http", "tcp", 80), port("", "udp", 53)],
+        ports: vec![port("http", "tcp", 80), port("", "udp", 53)].into(),
         alias,
     })
 }
@@ -70,11 +70,11 @@ fn spelled(labels: &[&str], spelling: u64) -> Name {
 }
 
 fn zone() -> Zone {
-    Zone {
-        domain: Name::from_ascii("cluster.local.").unwrap(),
-        addresses: Vec::new(),
-        has_cluster_dns: true,
-    }
+    Zone::new(
+        Name::from_ascii("cluster.local.").unwrap(),
+        Vec::new(),
+        true,
+    )
 }
 
 fn addresses(records: &[Record]) -> BTreeSet<IpAddr> {
