@@ -197,7 +197,7 @@ async fn does_no_harm(client: &kube::Client, random: &mut Random) -> bool {
 #[tokio::test(start_paused = true)]
 async fn no_request_makes_it_panic_or_show_another_site() {
     let count = setting("EDGEGRID_FUZZ_REQUESTS", 6_000);
-    let seed = setting("EDGEGRID_FUZZ_SEED", u64::from(std::process::id()));
+    let seed = setting("EDGEGRID_FUZZ_SEED", 1);
     println!("seed {seed}, {count} requests");
     let running = Running::start("a-0", two_sites().client(), None);
     let client = running.client();
