@@ -76,9 +76,9 @@ mod tests {
 
     #[test]
     fn an_event_counts_when_it_is_complete_and_a_bookmark_never() {
-        let mut bytes = b"{\"type\":\"ADDED\"}\n{\"type\":\"BOOKMARK\"}\n{\"type\":\"MODI".to_vec();
+        let mut bytes = b"{\"type\":\"ADDED\"}\n{\"type\":\"BOOKMARK\"}\n{\"type\":".to_vec();
         assert_eq!(whole_events(&mut bytes), ["ADDED"]);
-        bytes.extend_from_slice(b"FIED\"}\n");
+        bytes.extend_from_slice(b"\"MODIFIED\"}\n");
         assert_eq!(whole_events(&mut bytes), ["MODIFIED"]);
         assert!(bytes.is_empty());
     }
