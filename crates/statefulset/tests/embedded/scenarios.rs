@@ -64,7 +64,7 @@ fn one_life(seed: u64) -> (usize, usize) {
     let outcome = TestRunner::new_with_rng(config, rng).run(&life(), |life| {
         let events = live(&life).map_err(|error| {
             // Told at once: a run that is ended while it looks for a shorter life has said why.
-            println!("EDGEGRID_SEED={seed}: {error:#}");
+            eprintln!("EDGEGRID_SEED={seed}: {error:#}");
             TestCaseError::fail(format!("{error:#}"))
         })?;
         counted.set((life.steps.len(), events));
