@@ -41,7 +41,8 @@ struct Work {
     /// Services, and ten times as many.
     few: u32,
     runs: u32,
-    /// Changes in a run, spread over the headless ones of the few.
+    /// Changes in a run, spread over the headless ones of the few: more than are under way at the same time, so that
+    /// changes of one service stay in their order.
     changes: u32,
 }
 
@@ -56,7 +57,7 @@ struct Pair {
 pub(crate) async fn measure(edgegrid: &Path, quick: bool) -> Result<[Moment; 2]> {
     let work = if quick {
         Work {
-            few: 10,
+            few: 40,
             runs: 1,
             changes: 500,
         }
