@@ -30,9 +30,13 @@ pub(crate) struct Stamped {
     pub(crate) stamp: Option<Stamp>,
 }
 
-/// All sets that are known, by the feed that brought them.
+/// All sets that are known.
 #[derive(Debug, Default)]
-pub(crate) struct Sets(BTreeMap<Feed, BTreeMap<Key, Stamp>>);
+pub(crate) struct Sets {
+    by_feed: BTreeMap<Feed, BTreeMap<Key, Stamp>>,
+    /// How many there are of each grid, by `namespace/grid`: asked for every pod of every change.
+    grids: BTreeMap<String, usize>,
+}
 
 #[derive(Deserialize)]
 struct Document {
@@ -137,7 +141,8 @@ impl Sets {
             .into_iter()
             .map(|(key, stamp)| (key.into(), stamp))
             .collect();
-        let old = self.0.insert(feed.clone(), new).unwrap_or_default();
+        let old = self.by_feed.insert(feed.clone(), new).unwrap_or_default();
+        self.count_grids();
         let new = self.of(feed);
         let changed = |(key, stamp): &(&Key, &Stamp), other: Option<&BTreeMap<Key, Stamp>>| {
             other.and_then(|all| all.get(*key)) != Some(*stamp)
@@ -150,52 +155,70 @@ impl Sets {
 
     /// Takes note of a set, or that it is gone; true if something is different now.
     pub(crate) fn set(&mut self, feed: &Feed, key: &str, stamp: Option<Stamp>) -> bool {
-        let sets = self.0.entry(feed.clone()).or_default();
+        let sets = self.by_feed.entry(feed.clone()).or_default();
         if sets.get(key) == stamp.as_ref() {
             return false;
         }
-        match stamp {
-            Some(stamp) => drop(sets.insert(key.into(), stamp)),
-            None => drop(sets.remove(key)),
+        let come = stamp.as_ref().map(|stamp| grid(key, stamp));
+        let gone = match stamp {
+            Some(stamp) => sets.insert(key.into(), stamp),
+            None => sets.remove(key),
+        };
+        if let Some(come) = come {
+            *self.grids.entry(come).or_default() += 1;
+        }
+        if let Some(gone) = gone.map(|stamp| grid(key, &stamp))
+            && let Some(count) = self.grids.get_mut(&gone)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.grids.remove(&gone);
+            }
         }
         true
     }
 
+    fn count_grids(&mut self) {
+        self.grids.clear();
+        for (key, stamp) in self.by_feed.values().flatten() {
+            *self.grids.entry(grid(key, stamp)).or_default() += 1;
+        }
+    }
+
     /// What a feed has brought.
     pub(crate) fn of(&self, feed: &Feed) -> Option<&BTreeMap<Key, Stamp>> {
-        self.0.get(feed)
+        self.by_feed.get(feed)
     }
 
     /// All feeds and what they have brought.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Feed, &BTreeMap<Key, Stamp>)> {
-        self.0.iter()
+        self.by_feed.iter()
     }
 
     /// Forgets what feeds brought that are needed no more.
     pub(crate) fn retain(&mut self, wanted: impl Fn(&Feed) -> bool) {
-        self.0.retain(|feed, _| wanted(feed));
+        self.by_feed.retain(|feed, _| wanted(feed));
+        self.count_grids();
     }
 
     /// The set that a pod belongs to, and which of its pods it is.
     pub(crate) fn owner(&self, namespace: &str, pod: &str) -> Option<(&Stamp, u64)> {
         let (set, ordinal) = split(pod)?;
         let key = format!("{namespace}/{set}");
-        let mut found = self.0.values().filter_map(|sets| sets.get(&*key));
+        let mut found = self.by_feed.values().filter_map(|sets| sets.get(&*key));
         Some((found.next()?, ordinal))
     }
 
     /// Whether a name could be the short name of a pod of some grid.
     pub(crate) fn is_short(&self, namespace: &str, name: &str) -> bool {
-        let Some((grid, _)) = split(name) else {
-            return false;
-        };
-        let in_namespace = |key: &str| {
-            let rest = key.strip_prefix(namespace);
-            rest.is_some_and(|rest| rest.starts_with('/'))
-        };
-        let mut sets = self.0.values().flatten();
-        sets.any(|(key, stamp)| in_namespace(key) && &*stamp.grid == grid)
+        let grid = split(name).map(|(grid, _)| format!("{namespace}/{grid}"));
+        grid.is_some_and(|grid| self.grids.contains_key(&grid))
     }
+}
+
+/// A set's namespace and grid.
+fn grid(key: &str, stamp: &Stamp) -> String {
+    format!("{}/{}", namespace(key), stamp.grid)
 }
 
 /// The namespace of a key.

@@ -107,3 +107,15 @@ fn a_list_tells_the_namespaces_where_something_is_different() {
     assert!(sets.relist(&feed, same).is_empty());
     assert_eq!(sets.relist(&feed, BTreeMap::new()), ["n".into()].into());
 }
+
+#[test]
+fn a_name_may_be_somebodys_short_name_while_its_grid_has_a_set_in_the_namespace() {
+    let feed = Feed::Sets("e".to_owned());
+    let mut sets = known(&[("web-e", "web", "e"), ("web-second", "web", "e")]);
+    for (set, is_left) in [("n/web-e", true), ("n/web-second", false)] {
+        assert!(sets.is_short("n", "web-0"));
+        assert!(!sets.is_short("other", "web-0"));
+        assert!(sets.set(&feed, set, None));
+        assert_eq!(sets.is_short("n", "web-0"), is_left);
+    }
+}
