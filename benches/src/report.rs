@@ -1,4 +1,4 @@
-//! Tables of figures, for a terminal and for `docs/figures.md`.
+//! Tables of figures, for a terminal and for the documentation.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,18 +10,23 @@ use anyhow::{Context, Result};
 const FILE: &str = "docs/figures.md";
 const END: &str = "<!-- end -->";
 
-/// Puts the tables of a subject into the file, in place of those of an earlier run.
+/// Puts the tables of a subject into `docs/figures.md`, in place of those of an earlier run.
 pub fn write(subject: &str, tables: &str) -> Result<()> {
+    write_to(FILE, subject, tables)
+}
+
+/// [`write`] into another file.
+pub fn write_to(file: &str, subject: &str, tables: &str) -> Result<()> {
     let begin = format!("<!-- begin: cargo xtask bench {subject} --write -->");
-    let old = fs::read_to_string(FILE).with_context(|| format!("read {FILE}"))?;
+    let old = fs::read_to_string(file).with_context(|| format!("read {file}"))?;
     let (before, rest) = old
         .split_once(&begin)
-        .with_context(|| format!("{FILE} lacks {begin}"))?;
+        .with_context(|| format!("{file} lacks {begin}"))?;
     let (_, after) = rest
         .split_once(END)
-        .with_context(|| format!("{FILE} lacks {END} after {begin}"))?;
+        .with_context(|| format!("{file} lacks {END} after {begin}"))?;
     let new = format!("{before}{begin}\n\n{tables}\n{END}{after}");
-    fs::write(FILE, new).with_context(|| format!("write {FILE}"))
+    fs::write(file, new).with_context(|| format!("write {file}"))
 }
 
 /// The machine in general words.

@@ -18,9 +18,18 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Put the result into `docs/figures.md` as well, the wrapper's into `docs/performance.md`.
+    /// Put the result into `docs/figures.md` as well, the wrapper's into `docs/performance.md`, the federation's into
+    /// `docs/scale.md`.
     #[arg(long)]
     write: bool,
+
+    /// Member clusters, of the federation alone.
+    #[arg(long)]
+    members: Option<usize>,
+
+    /// Grids, of the federation alone.
+    #[arg(long)]
+    grids: Option<usize>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -31,6 +40,8 @@ enum Subject {
     Controller,
     /// Our DNS server beside CoreDNS, and the agent beside the wrapper alone.
     Dns,
+    /// A control cluster and many members, in one process and in virtual time.
+    Federation,
     /// Our StatefulSet controller beside that of kube-controller-manager.
     Statefulset,
     /// `edgegrid wrapper` on kube-apiserver, beside a direct watch.
@@ -43,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Subject::Apiserver => measuring("apiserver").built(Build::Release)?,
         Subject::Controller => measuring_edgegrid("controller", Build::Release)?,
         Subject::Dns => measuring_edgegrid("dns", Build::Release)?,
+        Subject::Federation => measuring("federation").built(Build::Release)?,
         Subject::Statefulset => measuring_edgegrid("statefulset", Build::Release)?,
         Subject::Wrapper => measuring_edgegrid("wrapper", Build::Release)?,
     };
@@ -52,11 +64,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.write {
         bench.arg("--write");
     }
+    for (flag, number) in [("--members", args.members), ("--grids", args.grids)] {
+        if let Some(number) = number {
+            bench.arg(flag).arg(number.to_string());
+        }
+    }
     process::run(&mut bench)
 }
 
 /// The programs of others that a measurement runs.
 fn needed(subject: Subject) -> Vec<Program> {
+    if let Subject::Federation = subject {
+        return Vec::new();
+    }
     let mut programs = demo::programs();
     if let Subject::Dns = subject {
         programs.extend(defaults().filter(|program| program.name() == "coredns"));

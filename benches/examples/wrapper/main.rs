@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
     let tables = report::tables(&figures);
     println!("{tables}");
     if args.write {
-        report::write(&tables)?;
+        edgegrid_benches::report::write_to(report::FILE, "wrapper", &tables)?;
     }
     Ok(())
 }

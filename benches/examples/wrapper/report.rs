@@ -1,16 +1,13 @@
 //! The tables of `docs/performance.md`.
 
-use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use edgegrid_benches::report::{machine, table};
 
 use crate::cases::{Figures, Start};
 
-const FILE: &str = "docs/performance.md";
-const BEGIN: &str = "<!-- begin: cargo xtask bench wrapper --write -->";
-const END: &str = "<!-- end -->";
+/// Where they are.
+pub(crate) const FILE: &str = "docs/performance.md";
 
 /// What was measured and what is aimed at, which is a share of what SuperEdge's wrapper needs.
 type Row = [String; 3];
@@ -115,19 +112,6 @@ fn starts(figures: &Figures) -> Vec<Row> {
             "≤ 0.1 s",
         ),
     ]
-}
-
-/// Puts the tables into the file, in place of those of an earlier run.
-pub(crate) fn write(tables: &str) -> Result<()> {
-    let old = fs::read_to_string(FILE).with_context(|| format!("read {FILE}"))?;
-    let (before, rest) = old
-        .split_once(BEGIN)
-        .with_context(|| format!("{FILE} lacks {BEGIN}"))?;
-    let (_, after) = rest
-        .split_once(END)
-        .with_context(|| format!("{FILE} lacks {END}"))?;
-    fs::write(FILE, format!("{before}{BEGIN}\n\n{tables}\n{END}{after}"))
-        .with_context(|| format!("write {FILE}"))
 }
 
 fn seconds(time: Duration) -> String {
