@@ -17,7 +17,7 @@ type Row = [String; 3];
 pub(crate) fn tables(size: Size, steps: &Steps) -> String {
     let Size { members, grids } = size;
     let head = ["step", "figure", "measured"].map(str::to_owned);
-    let (cut, heal) = (&steps.cut, &steps.heal);
+    let (cut, healed) = (&steps.cut, &steps.heal);
     let rows = [
         vec![head],
         step(&format!("{members} members join"), &steps.start),
@@ -25,7 +25,7 @@ pub(crate) fn tables(size: Size, steps: &Steps) -> String {
         step("a minute in which nothing happens", &steps.idle),
         step("one grid's template changes", &steps.change),
         outage("a member is cut off for an hour, a grid changes", cut),
-        outage("it is back", heal),
+        outage("it is back", healed),
     ]
     .concat();
     format!(
@@ -83,16 +83,14 @@ fn costs(name: &str, step: &Step) -> Vec<Row> {
 }
 
 fn upstream(members: &[Counts]) -> String {
-    let figures: [(&str, fn(&Counts) -> usize); 5] = [
-        ("reports", |one| one.reports),
-        ("events", |one| one.events),
-        ("lists", |one| one.lists),
-        ("watches begun or resumed", |one| one.watches),
-        ("calls for the Lease", |one| one.leases),
-    ];
-    figures
-        .map(|(name, of)| format!("{} {name}", span(members, of)))
-        .join(", ")
+    let reports = span(members, |one| one.reports);
+    let events = span(members, |one| one.events);
+    let lists = span(members, |one| one.lists);
+    let watches = span(members, |one| one.watches);
+    let leases = span(members, |one| one.leases);
+    format!(
+        "{reports} reports, {events} events, {lists} lists, {watches} watches begun or resumed, {leases} calls for the Lease"
+    )
 }
 
 fn own(members: &[Counts]) -> String {
