@@ -15,7 +15,7 @@ pub fn write(subject: &str, tables: &str) -> Result<()> {
     write_to(FILE, subject, tables)
 }
 
-/// [`write`] into another file.
+/// [`write()`] into another file.
 pub fn write_to(file: &str, subject: &str, tables: &str) -> Result<()> {
     let begin = format!("<!-- begin: cargo xtask bench {subject} --write -->");
     let old = fs::read_to_string(file).with_context(|| format!("read {file}"))?;
