@@ -118,10 +118,9 @@ async fn a_service_without_keys_has_no_short_names() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_called_like_a_short_name_keeps_it_and_that_is_reported() {
     let (cluster, folder) = (two_sites().await.unwrap(), tempfile::tempdir().unwrap());
-    let real = pod("db-0", "10.0.1.50", "bj-1");
-    put::<EndpointSlice>(&cluster, slice("db-svc-y", "db-svc", &[real]))
-        .await
-        .unwrap();
+    let real = slice("db-svc-y", "db-svc", &[pod("db-0", "10.0.1.50", "bj-1")]);
+    let later = real.clone();
+    put::<EndpointSlice>(&cluster, real).await.unwrap();
     let agent = Agent::start(&cluster, "bj-1", folder.path()).unwrap();
     eventually("the real one is there and the other left out", async || {
         let view = agent.in_view("db-svc").await?;
@@ -154,6 +153,14 @@ async fn a_pod_that_is_called_like_a_short_name_keeps_it_and_that_is_reported() 
     }
     delete::<EndpointSlice>(&cluster, "db-svc-y").await.unwrap();
     agent.short_names_are("db-svc", &BEIJING).await.unwrap();
+    put::<EndpointSlice>(&cluster, later).await.unwrap();
+    eventually("a pod that comes later has its name too", async || {
+        let file = agent.in_hosts_file("db-svc");
+        anyhow::ensure!(file == found(&BEIJING[1..]), "{file:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
     agent.stop().await;
 }
 

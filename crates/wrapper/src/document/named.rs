@@ -1,10 +1,9 @@
 //! What names need of an endpoint, and an endpoint under another name.
 
-use super::members::Text;
+use super::members::{Members, Text};
 use super::{Family, Lists, Parts};
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 
 /// An endpoint that has a hostname.
@@ -48,18 +47,22 @@ struct Conditions {
 }
 
 impl Parts<'_> {
-    /// The endpoints of a slice that have a hostname, of those that `keep` names by their place.
-    pub(crate) fn named(&self, keep: impl Fn(usize) -> bool) -> Vec<Named<'_>> {
-        let Lists::Slice(endpoints) = &self.lists else {
-            return Vec::new();
-        };
-        let kept = endpoints.iter().enumerate().filter(|(at, _)| keep(*at));
-        kept.filter_map(|(_, raw)| named(raw)).collect()
+    /// The endpoints of a slice that have a hostname.
+    pub(crate) fn named(&self) -> Vec<Named<'_>> {
+        match &self.lists {
+            Lists::Slice(endpoints) => endpoints.iter().filter_map(|raw| named(raw)).collect(),
+            Lists::Subsets(_) => Vec::new(),
+        }
+    }
+
+    /// What sort of addresses a slice has.
+    pub(crate) fn address_type(&self) -> Option<Cow<'_, str>> {
+        self.rest.text("addressType")
     }
 
     /// The address family of a slice.
     pub(crate) fn family(&self) -> Family {
-        match self.rest.text("addressType").as_deref() {
+        match self.address_type().as_deref() {
             Some("IPv4") => Family::V4,
             Some("IPv6") => Family::V6,
             _ => Family::Other,
@@ -69,10 +72,13 @@ impl Parts<'_> {
 
 impl Named<'_> {
     /// The same endpoint under another hostname, as text.
-    pub(crate) fn renamed(&self, hostname: &str) -> Option<Box<str>> {
-        let mut endpoint: Value = serde_json::from_str(self.raw.get()).ok()?;
-        endpoint["hostname"] = hostname.into();
-        Some(endpoint.to_string().into())
+    pub(crate) fn renamed(&self, hostname: &str) -> Option<Box<RawValue>> {
+        let mut endpoint: Members<'_> = serde_json::from_str(self.raw.get()).ok()?;
+        endpoint.put("hostname", to_raw_value(hostname).ok()?);
+        let mut text = vec![b'{'];
+        endpoint.write(&mut text, b"");
+        text.push(b'}');
+        RawValue::from_string(String::from_utf8(text).ok()?).ok()
     }
 }
 

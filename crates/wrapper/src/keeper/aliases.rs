@@ -1,243 +1,290 @@
 //! Short names of the own units' pods, as slices of their own in the view.
 //!
 //! ```text
-//! db-beijing-0, seen by this node ─┐
-//! set db-beijing: grid db ─────────┴─► slice "db-svc:aliases-ipv4": the same endpoint, hostname db-0
+//! slice "db-svc-x7k2", as shown: db-beijing-0 ─┐
+//! set db-beijing: grid db ─────────────────────┴─► slice "db-svc-x7k2:aliases": the same endpoint, hostname db-0
 //! ```
 //!
-//! CoreDNS joins slices by their Service and so answers for the short name; real slices stay as
-//! they are. kube-proxy never lists one: it is labelled as of a headless Service, and without
-//! ports, so that it adds nothing to SRV records either. The slice's name has a colon, which no
-//! object in a cluster can have.
+//! Beside each slice stands one for its short names, made of nothing but what is shown of it: the store holds them, and
+//! nobody else. CoreDNS joins slices by their Service and so answers for the short name; real slices stay as they are.
+//! kube-proxy never lists one: it is labelled as of a headless Service, and without ports, so that it adds nothing to
+//! SRV records either. The slice's name has a colon, which no object in a cluster can have.
 
-use crate::document::{Family, Parts, Source};
-use crate::held::judge::Mask;
+use crate::document::{Parts, Source};
 use crate::held::{Held, Key};
-use crate::keeper::lens::{Lens, Touched, store_key};
+use crate::keeper::lens::{Touched, store_key};
+use crate::kinds::Kind;
 use crate::view::Place;
 use bytes::Bytes;
 use edgegrid_api::names::{ALIAS_MANAGER, label};
-use edgegrid_listwatch::{Store, storable};
+use edgegrid_listwatch::Store;
 use edgegrid_machinery::names::dns_label;
 use edgegrid_store::{Change, Expect, Write};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The families that have names, and how a slice's name and type say so.
-const FAMILIES: [(Family, &str, &str); 2] =
-    [(Family::V4, "ipv4", "IPv4"), (Family::V6, "ipv6", "IPv6")];
-
-/// All short names that this node has.
+/// What is known of all short names that this node has, besides what the store holds.
 #[derive(Debug)]
 pub(crate) struct Aliases {
     store: Store,
-    services: BTreeMap<Key, OfService>,
+    /// By slice of pods; those with nothing to remember are not here.
+    slices: BTreeMap<Key, OfSlice>,
 }
 
-/// The short names of one service.
+/// What is remembered of a slice. Its sets are almost always empty.
 #[derive(Debug, Default)]
-struct OfService {
-    pieces: BTreeMap<Key, OfPiece>,
+struct OfSlice {
+    service: Option<Key>,
+    shown: u32,
+    /// Hostnames that could be somebody's short name.
+    taken: BTreeSet<Box<str>>,
+    /// Short names that a pod of the service has for itself.
     left_out: BTreeSet<Box<str>>,
 }
 
-/// What one slice gives.
-#[derive(Debug, PartialEq, Eq)]
-struct OfPiece {
-    mask: Mask,
-    family: Family,
-    /// Short name, and the endpoint under it.
-    found: BTreeSet<(Box<str>, Box<str>)>,
-    /// Hostnames that could be somebody's short name.
+/// What a slice says.
+#[derive(Debug, Default)]
+struct Found {
+    service: Option<Key>,
+    address_type: String,
+    /// Short names, and the endpoint under each.
+    named: Vec<(Box<str>, Box<RawValue>)>,
     taken: BTreeSet<Box<str>>,
+}
+
+/// Slices as they will be shown: as stored, but for what is about to be written.
+struct View<'a> {
+    store: &'a Store,
+    changes: BTreeMap<&'a str, &'a Change>,
+}
+
+/// A slice of short names, as it is stored.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Slice<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Value,
+    address_type: &'a str,
+    endpoints: Vec<&'a RawValue>,
+    ports: [(); 0],
 }
 
 impl Aliases {
     pub(crate) fn new(store: Store) -> Self {
         Self {
             store,
-            services: BTreeMap::new(),
+            slices: BTreeMap::new(),
         }
     }
 
-    /// Brings the short names up to date with what is seen; gives the writes that make it so.
-    pub(crate) fn update(&mut self, held: &Held, lens: &Lens, touched: &Touched<'_>) -> Vec<Write> {
-        let mut writes = Vec::new();
-        for service in touched.services.union(&touched.naming) {
-            let known = self.services.remove(service);
-            if known.is_none() && !held.has_names(service) {
-                continue;
-            }
-            let mut known = known.unwrap_or_default();
-            known.look(held, lens, service, touched);
-            known.report(service);
-            writes.extend(known.writes(&self.store, service));
-            if !known.pieces.is_empty() {
-                self.services.insert(Arc::clone(service), known);
-            }
+    /// Brings the short names up to date with what is about to be shown; gives the writes that make it so.
+    pub(crate) fn update(
+        &mut self,
+        held: &Held,
+        touched: &Touched<'_>,
+        shown: &[Write],
+    ) -> Vec<Write> {
+        let store = self.store.clone();
+        let view = View::new(&store, shown);
+        let naming = touched.naming.iter();
+        let naming = naming.flat_map(|service| slices_of(held, service)).cloned();
+        let keys: BTreeSet<Key> = naming.chain(view.changed()).collect();
+        let mut found = BTreeMap::new();
+        // A name that a pod has in one slice is nobody's short name in any other of the service.
+        let mut contested = BTreeSet::new();
+        for key in keys {
+            let slice = view.read(held, &key);
+            contested.extend(self.note_taken(&key, &slice));
+            found.insert(key, slice);
         }
+        for key in contested
+            .iter()
+            .flat_map(|service| slices_of(held, service))
+        {
+            let slice = found.entry(Arc::clone(key));
+            slice.or_insert_with(|| view.read(held, key));
+        }
+        let writes = found.into_iter();
         writes
+            .filter_map(|(key, found)| self.settle(held, &key, found))
+            .collect()
     }
 
-    /// The slices that a service's short names may be in.
-    pub(crate) fn slices_of(service: &str) -> impl Iterator<Item = String> + use<'_> {
-        FAMILIES
-            .into_iter()
-            .map(move |(_, word, _)| slice_name(service, word))
+    /// Where the short names of a slice are stored.
+    pub(crate) fn stored_key(slice: &str) -> String {
+        store_key(Source::Slices, &beside(slice))
     }
 
     /// How many names there are, and how many are left out.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        let sum = |count: fn(&OfService) -> usize| -> u64 {
-            let counts = self.services.values().map(|one| count(one) as u64);
-            counts.sum()
-        };
+        let all = self.slices.values();
         (
-            sum(|one| one.shown().count()),
-            sum(|one| one.left_out.len()),
+            all.clone().map(|one| u64::from(one.shown)).sum(),
+            all.map(|one| one.left_out.len() as u64).sum(),
         )
     }
 
     /// The short names of a service, and those that a pod of that name has itself.
-    pub(crate) fn explain(&self, service: &str) -> Value {
-        let Some(known) = self.services.get(service) else {
-            return json!({});
-        };
-        let shown: BTreeSet<&str> = known.shown().map(|(_, (alias, _))| &**alias).collect();
-        json!({ "shown": shown, "leftOut": known.left_out })
-    }
-}
-
-impl OfService {
-    /// Reads what has changed since the last look.
-    fn look(&mut self, held: &Held, lens: &Lens, service: &str, touched: &Touched<'_>) {
-        let mut seen = BTreeMap::new();
-        if held.has_names(service) {
-            for (_, key, _) in held
-                .pieces_of(service)
-                .filter(|(source, ..)| *source == Source::Slices)
+    pub(crate) fn explain(&self, held: &Held, service: &str) -> Value {
+        let (mut shown, mut left_out) = (BTreeSet::new(), BTreeSet::new());
+        for key in slices_of(held, service) {
+            let known = self.slices.get(key);
+            left_out.extend(known.into_iter().flat_map(|known| &known.left_out));
+            if let Some(entry) = self.store.get(&Self::stored_key(key))
+                && let Ok(parts) = Parts::parse(Source::Slices, entry.value())
             {
-                let Some(mask) = lens.mask(Source::Slices, key) else {
-                    continue;
-                };
-                let old = self.pieces.remove(key);
-                let same = old.filter(|old| {
-                    old.mask == *mask
-                        && !touched.naming.contains(service)
-                        && !touched.pieces.contains(&(Source::Slices, Arc::clone(key)))
-                });
-                let piece = same.or_else(|| OfPiece::read(held, service, key, mask, touched));
-                if let Some(piece) = piece {
-                    seen.insert(Arc::clone(key), piece);
-                }
+                let names = parts.named().into_iter();
+                shown.extend(names.map(|one| one.hostname.into_owned()));
             }
         }
-        self.pieces = seen;
+        json!({ "shown": shown, "leftOut": left_out })
     }
 
-    /// Whether a pod of the service has a name for itself.
-    fn is_taken(&self, alias: &str) -> bool {
-        self.pieces
-            .values()
-            .any(|piece| piece.taken.contains(alias))
+    /// Remembers which hostnames of a slice could be short names; gives the services for which that is new.
+    fn note_taken(&mut self, key: &Key, found: &Found) -> Vec<Key> {
+        let known = self.slices.entry(Arc::clone(key)).or_default();
+        let nothing_taken = known.taken.is_empty() && found.taken.is_empty();
+        let same = known.service == found.service && known.taken == found.taken;
+        known.taken.clone_from(&found.taken);
+        let before = std::mem::replace(&mut known.service, found.service.clone());
+        let services = [before, found.service.clone()].into_iter().flatten();
+        services.filter(|_| !nothing_taken && !same).collect()
     }
 
-    /// The names that nobody else has, and the family of each.
-    fn shown(&self) -> impl Iterator<Item = (Family, &(Box<str>, Box<str>))> {
-        let all = self.pieces.values();
-        let all = all.flat_map(|piece| piece.found.iter().map(|one| (piece.family, one)));
-        all.filter(|(_, (alias, _))| !self.left_out.contains(alias))
-    }
-
-    /// Says once which names a real pod has already.
-    fn report(&mut self, service: &str) {
-        let found = self.pieces.values().flat_map(|piece| &piece.found);
-        let left_out = found.filter(|(alias, _)| self.is_taken(alias));
-        let left_out: BTreeSet<Box<str>> = left_out.map(|(alias, _)| alias.clone()).collect();
-        for alias in left_out.difference(&self.left_out) {
+    /// Decides which names of a slice are shown; gives the write that makes it so, if one is needed.
+    fn settle(&mut self, held: &Held, key: &Key, mut found: Found) -> Option<Write> {
+        let slices = found.service.iter();
+        let slices = slices.flat_map(|service| slices_of(held, service));
+        let taken = slices.filter_map(|key| self.slices.get(key));
+        let taken: BTreeSet<&str> = taken.flat_map(|one| &one.taken).map(|one| &**one).collect();
+        let names = found.named.iter().map(|(alias, _)| alias);
+        let left_out = names.filter(|alias| taken.contains(&***alias));
+        let left_out: BTreeSet<Box<str>> = left_out.cloned().collect();
+        found.named.retain(|(alias, _)| !left_out.contains(alias));
+        let known = self.slices.entry(Arc::clone(key)).or_default();
+        for alias in left_out.difference(&known.left_out) {
             tracing::warn!(
-                service,
+                service = found.service.as_deref(),
                 name = &**alias,
                 "a pod is called like another's short name and keeps the name: rename one of them"
             );
         }
-        self.left_out = left_out;
-    }
-
-    fn writes(&self, store: &Store, service: &str) -> Vec<Write> {
-        let mut writes = Vec::new();
-        for (family, word, address_type) in FAMILIES {
-            let endpoints = self.shown().filter(|(of, _)| *of == family);
-            let endpoints: BTreeSet<_> = endpoints.map(|(_, one)| one).collect();
-            let name = slice_name(service, word);
-            let key = store_key(Source::Slices, &name);
-            let text = slice(&name, service, address_type, &endpoints);
-            let stored = store.get(&key);
-            if stored.as_ref().map(|entry| entry.value()) != text.as_ref() {
-                writes.push(Write {
-                    key: key.into(),
-                    expect: Expect::Anything,
-                    change: text.map_or(Change::Delete, Change::Put),
-                });
-            }
+        known.shown = u32::try_from(found.named.len()).unwrap_or(u32::MAX);
+        known.left_out = left_out;
+        if known.is_empty() {
+            self.slices.remove(key);
         }
-        writes
+        let (stored_key, text) = (Self::stored_key(key), found.text(key));
+        let stored = self.store.get(&stored_key);
+        let same = stored.as_ref().map(|entry| entry.value()) == text.as_ref();
+        (!same).then(|| Write {
+            key: stored_key.into(),
+            expect: Expect::Anything,
+            change: text.map_or(Change::Delete, Change::Put),
+        })
     }
 }
 
-impl OfPiece {
-    fn read(
-        held: &Held,
-        service: &str,
-        key: &Key,
-        mask: &Mask,
-        touched: &Touched<'_>,
-    ) -> Option<Self> {
-        if let Some((Source::Slices, parts)) = touched.fresh
-            && parts.key() == **key
-        {
-            return Some(Self::of(held, service, mask, parts));
-        }
-        let piece = held.pieces(Source::Slices).get(key)?;
-        let read = piece.read(Source::Slices, |parts| Self::of(held, service, mask, parts));
-        read.ok()
+impl OfSlice {
+    fn is_empty(&self) -> bool {
+        self.shown == 0 && self.taken.is_empty() && self.left_out.is_empty()
+    }
+}
+
+impl<'a> View<'a> {
+    fn new(store: &'a Store, writes: &'a [Write]) -> Self {
+        let prefix = &*Kind::from(Source::Slices).resource().key_prefix;
+        let slices = writes
+            .iter()
+            .filter_map(|write| Some((write.key.strip_prefix(prefix)?, &write.change)));
+        let changes = slices.collect();
+        Self { store, changes }
     }
 
-    /// What a slice says under a mask.
-    fn of(held: &Held, service: &str, mask: &Mask, parts: &Parts<'_>) -> Self {
-        let family = parts.family();
-        let (mut found, mut taken) = (BTreeSet::new(), BTreeSet::new());
-        for one in parts.named(|at| mask.has(at)) {
+    fn changed(&self) -> impl Iterator<Item = Key> {
+        self.changes.keys().map(|key| (*key).into())
+    }
+
+    /// What a slice says; nothing if there is none.
+    fn read(&self, held: &Held, key: &str) -> Found {
+        let text = match self.changes.get(key) {
+            Some(Change::Put(text)) => Some(text.clone()),
+            Some(Change::Delete | Change::Check) => None,
+            None => {
+                let entry = self.store.get(&store_key(Source::Slices, key));
+                entry.map(|entry| entry.value().clone())
+            }
+        };
+        let parts = text.as_ref().map(|text| Parts::parse(Source::Slices, text));
+        match parts {
+            Some(Ok(parts)) => Found::of(held, &parts),
+            // What cannot be read was not written by the lens.
+            Some(Err(_)) | None => Found::default(),
+        }
+    }
+}
+
+impl Found {
+    fn of(held: &Held, parts: &Parts<'_>) -> Self {
+        let Some(service) = parts.service() else {
+            return Self::default();
+        };
+        let address_type = parts.address_type().unwrap_or_default();
+        let has_names = matches!(&*address_type, "IPv4" | "IPv6");
+        let (mut named, mut taken) = (Vec::new(), BTreeSet::new());
+        for one in parts.named() {
             if held.sets.is_short(&parts.namespace, &one.hostname) {
                 taken.insert(one.hostname.as_ref().into());
             }
             let pod = one.pod.as_deref().filter(|pod| *pod == one.hostname);
             let alias = pod
-                .filter(|_| one.answers && family != Family::Other)
-                .and_then(|pod| held.alias(service, pod, one.node.as_deref()?));
+                .filter(|_| one.answers && has_names)
+                .and_then(|pod| held.alias(&service, pod, one.node.as_deref()?));
             if let Some(alias) = alias
                 && let Some(endpoint) = one.renamed(&alias)
             {
-                found.insert((alias, endpoint));
+                named.push((alias, endpoint));
             }
         }
         Self {
-            mask: mask.clone(),
-            family,
-            found,
+            service: Some(service.into()),
+            address_type: address_type.into_owned(),
+            named,
             taken,
         }
+    }
+
+    /// The slice of the short names; none without any.
+    fn text(&self, slice: &str) -> Option<Bytes> {
+        let (namespace, slice) = slice.split_once('/')?;
+        let (_, service) = self.service.as_ref()?.split_once('/')?;
+        if self.named.is_empty() {
+            return None;
+        }
+        let labels = json!({
+            label::SERVICE_NAME: service,
+            label::HEADLESS: "",
+            label::SLICE_MANAGED_BY: ALIAS_MANAGER,
+        });
+        let slice = Slice {
+            kind: "EndpointSlice",
+            api_version: "discovery.k8s.io/v1",
+            metadata: json!({ "name": beside(slice), "namespace": namespace, "labels": labels }),
+            address_type: &self.address_type,
+            endpoints: self.named.iter().map(|(_, endpoint)| &**endpoint).collect(),
+            ports: [],
+        };
+        // Boxed, so that the store keeps no spare room.
+        let text = serde_json::to_vec(&slice).ok()?;
+        Some(text.into_boxed_slice().into())
     }
 }
 
 impl Held {
-    /// Whether pods of a service can have short names.
-    fn has_names(&self, service: &str) -> bool {
-        let rule = self.rule(service);
-        rule.is_some_and(|rule| !rule.naming_keys().is_empty())
-    }
-
     /// The short name of a pod: its grid's and its number, if its set is one of the own unit by
     /// one of the service's keys, and it runs there.
     fn alias(&self, service: &str, pod: &str, node: &str) -> Option<Box<str>> {
@@ -256,30 +303,14 @@ impl Held {
     }
 }
 
-fn slice_name(service: &str, family: &str) -> String {
-    format!("{service}:aliases-{family}")
+/// The slices of a service.
+fn slices_of<'a>(held: &'a Held, service: &str) -> impl Iterator<Item = &'a Key> + use<'a> {
+    let slices = held.pieces_of(service);
+    let slices = slices.filter(|(source, ..)| *source == Source::Slices);
+    slices.map(|(_, key, _)| key)
 }
 
-/// The slice of some short names; none without any.
-fn slice(
-    name: &str,
-    service: &str,
-    address_type: &str,
-    endpoints: &BTreeSet<&(Box<str>, Box<str>)>,
-) -> Option<Bytes> {
-    let (namespace, name) = name.split_once('/')?;
-    let (_, service) = service.split_once('/')?;
-    let raw = |text: &str| -> Option<Value> { serde_json::from_str(text).ok() };
-    let endpoints: Vec<Value> = endpoints.iter().filter_map(|(_, text)| raw(text)).collect();
-    let labels = json!({
-        label::SERVICE_NAME: service,
-        label::HEADLESS: "",
-        label::SLICE_MANAGED_BY: ALIAS_MANAGER,
-    });
-    let slice = json!({
-        "kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1",
-        "metadata": { "name": name, "namespace": namespace, "labels": labels },
-        "addressType": address_type, "endpoints": endpoints, "ports": [],
-    });
-    (!endpoints.is_empty()).then(|| storable(&slice).to_vec().into_boxed_slice().into())
+/// What the slice beside one of pods is called.
+fn beside(slice: &str) -> String {
+    format!("{slice}:aliases")
 }

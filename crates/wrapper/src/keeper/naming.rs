@@ -79,13 +79,15 @@ impl Keeper {
             let mask = inner.lens.mask(Source::Slices, key);
             mask.is_some_and(|mask| !mask.is_empty())
         });
-        let names = shown.map(|(_, key, _)| key.to_string());
-        let names = names.chain(Aliases::slices_of(service));
+        let keys = shown.flat_map(|(_, key, _)| {
+            [
+                lens::store_key(Source::Slices, key),
+                Aliases::stored_key(key),
+            ]
+        });
         Some(Seen {
             service: text,
-            slices: names
-                .filter_map(|key| stored(lens::store_key(Source::Slices, &key)))
-                .collect(),
+            slices: keys.filter_map(stored).collect(),
         })
     }
 
@@ -107,7 +109,8 @@ impl Inner {
     pub(super) fn update_view(&mut self, touched: &Touched<'_>, writes: &mut Vec<Write>) {
         writes.extend(self.lens.update(&self.held, Eye::Node, touched));
         if let Some(aliases) = &mut self.aliases {
-            writes.extend(aliases.update(&self.held, &self.lens, touched));
+            let names = aliases.update(&self.held, touched, writes);
+            writes.extend(names);
         }
     }
 

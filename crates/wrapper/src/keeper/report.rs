@@ -120,7 +120,7 @@ impl Keeper {
             "topology": topology, "keepExternal": rule.keep_external,
             "peers": peers.collect::<serde_json::Map<_, _>>(),
             "objects": inner.objects(service),
-            "shortNames": inner.aliases.as_ref().map(|aliases| aliases.explain(service)),
+            "shortNames": inner.aliases.as_ref().map(|aliases| aliases.explain(&inner.held, service)),
         })
     }
 
