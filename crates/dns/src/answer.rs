@@ -21,7 +21,8 @@ use hickory_proto::rr::rdata::{HINFO, NS, TXT};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 
 use crate::records::Records;
-use build::{address_records, negative, record, soa};
+pub(crate) use build::record;
+use build::{address_data, soa, soa_data};
 
 /// Seconds for which an answer may be kept, a negative one too; CoreDNS' default.
 pub const TTL: u32 = 5;
@@ -77,13 +78,20 @@ pub enum Decision {
     Refused,
 }
 
-/// Records of an answer.
+/// What an answer holds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
-    /// What was asked for.
-    pub records: Vec<Record>,
+    /// What is at the name that was asked for.
+    pub data: Vec<RData>,
     /// What will be asked for next.
     pub additional: Vec<Record>,
+}
+
+impl Answer {
+    fn of(data: Vec<RData>) -> Self {
+        let additional = Vec::new();
+        Self { data, additional }
+    }
 }
 
 /// Who is asked.
@@ -132,12 +140,8 @@ impl Found {
         Self::Here(Answer::default())
     }
 
-    fn records(records: Vec<Record>) -> Self {
-        let additional = Vec::new();
-        Self::Here(Answer {
-            records,
-            additional,
-        })
+    fn data(data: Vec<RData>) -> Self {
+        Self::Here(Answer::of(data))
     }
 }
 
@@ -147,16 +151,15 @@ fn in_domain(records: &Records, zone: &Zone, name: &Name, kind: RecordType) -> D
     };
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     let found = match labels[..] {
-        [] => apex(zone, name, kind),
-        ["dns-version"] => version(name, kind),
-        ["ns", "dns"] => Found::records(address_records(name, &zone.addresses, kind)),
+        [] => apex(zone, kind),
+        ["dns-version"] => version(kind),
+        ["ns", "dns"] => Found::data(address_data(&zone.addresses, kind)),
         [.., "svc"] if !records.is_complete() => Found::NotReady,
         ["dns" | "svc"] => Found::nothing_of_this_type(),
         [namespace, "svc"] if records.has_namespace(namespace) => Found::nothing_of_this_type(),
         [_, "svc"] => Found::Nothing,
         [ref below @ .., service, namespace, "svc"] => {
             let asked = service::Asked {
-                name,
                 kind,
                 service: (namespace, service),
                 below,
@@ -170,8 +173,8 @@ fn in_domain(records: &Records, zone: &Zone, name: &Name, kind: RecordType) -> D
 
 fn conclude(zone: &Zone, name: &Name, kind: RecordType, found: Found) -> Decision {
     match found {
-        Found::Here(_) | Found::Elsewhere(_) if kind == RecordType::ANY => minimal_any(name),
-        Found::Here(answer) if answer.records.is_empty() => Decision::NoData(zone.soa.clone()),
+        Found::Here(_) | Found::Elsewhere(_) if kind == RecordType::ANY => minimal_any(),
+        Found::Here(answer) if answer.data.is_empty() => Decision::NoData(zone.soa.clone()),
         Found::Here(answer) => Decision::Answer(answer),
         Found::Elsewhere(target) => build::alias(name, target, kind),
         Found::Unknown if zone.has_cluster_dns => Decision::Forward(To::Cluster),
@@ -181,25 +184,23 @@ fn conclude(zone: &Zone, name: &Name, kind: RecordType, found: Found) -> Decisio
 }
 
 /// One small record instead of all of them: RFC 8482, section 4.2.
-fn minimal_any(name: &Name) -> Decision {
+fn minimal_any() -> Decision {
     let hint = HINFO::new("RFC8482".to_owned(), String::new());
-    Decision::Answer(Answer {
-        records: vec![record(name, RData::HINFO(hint))],
-        additional: Vec::new(),
-    })
+    Decision::Answer(Answer::of(vec![RData::HINFO(hint)]))
 }
 
-fn apex(zone: &Zone, name: &Name, kind: RecordType) -> Found {
+fn apex(zone: &Zone, kind: RecordType) -> Found {
     match kind {
-        RecordType::SOA => Found::records(vec![negative(name, &zone.domain)]),
+        RecordType::SOA => Found::data(vec![soa_data(&zone.domain)]),
         RecordType::NS => {
             let server = build::name_server(&zone.domain);
             let additional = [RecordType::A, RecordType::AAAA]
                 .into_iter()
-                .flat_map(|kind| address_records(&server, &zone.addresses, kind))
+                .flat_map(|kind| address_data(&zone.addresses, kind))
+                .map(|data| record(&server, data))
                 .collect();
             Found::Here(Answer {
-                records: vec![record(name, RData::NS(NS(server)))],
+                data: vec![RData::NS(NS(server))],
                 additional,
             })
         }
@@ -207,11 +208,11 @@ fn apex(zone: &Zone, name: &Name, kind: RecordType) -> Found {
     }
 }
 
-fn version(name: &Name, kind: RecordType) -> Found {
+fn version(kind: RecordType) -> Found {
     match kind {
         RecordType::TXT => {
             let text = TXT::new(vec![SCHEMA.to_owned()]);
-            Found::records(vec![record(name, RData::TXT(text))])
+            Found::data(vec![RData::TXT(text)])
         }
         _ => Found::nothing_of_this_type(),
     }

@@ -11,6 +11,7 @@ mod file;
 
 use crate::records::Records;
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::net::IpAddr;
 
 pub use file::{Hosts, Metrics, WriteError, WriteMode};
@@ -19,43 +20,39 @@ const BEGIN: &[u8] =
     b"# edgegrid begin: short names of this site's pods, written anew with every change";
 const END: &[u8] = b"# edgegrid end";
 
-/// A line: name before address, so that lines are sorted by name.
-pub type Line = (String, IpAddr);
-
-/// The lines of all short names, sorted.
-pub fn lines(records: &Records, domain: &str) -> BTreeSet<Line> {
-    let mut lines = BTreeSet::new();
+/// All short names, a line for each address; sorted by namespace, service and name.
+pub fn lines(records: &Records, domain: &str) -> Vec<u8> {
+    let mut lines = Vec::new();
     for (service, alias, host) in records.aliases() {
-        let name = format!(
-            "{alias}.{}.{}.svc.{domain}",
-            service.name, service.namespace
-        );
-        lines.extend(
-            host.addresses
-                .iter()
-                .map(|address| (name.clone(), *address)),
-        );
+        let (name, namespace) = (&service.name, &service.namespace);
+        for address in &host.addresses {
+            // Writing to a Vec cannot fail.
+            let _ = writeln!(lines, "{address} {alias}.{name}.{namespace}.svc.{domain}");
+        }
     }
     lines
 }
 
 /// A file with the lines in it: what others wrote stays, but for what SuperEdge's daemon left of
 /// the same names, each alone with an address on its line.
-pub fn merge(file: &[u8], lines: &BTreeSet<Line>) -> Vec<u8> {
-    let mut merged = Vec::with_capacity(file.len());
-    for line in foreign(file) {
-        if !names_one_of(line, lines) {
+pub fn merge(file: &[u8], lines: &[u8]) -> Vec<u8> {
+    let marks = BEGIN.len() + END.len() + 2;
+    let mut merged = Vec::with_capacity(file.len().max(lines.len() + marks));
+    let foreign = foreign(file);
+    let names = if foreign.is_empty() {
+        BTreeSet::new()
+    } else {
+        names(lines)
+    };
+    for line in foreign {
+        if !names_one_of(line, &names) {
             merged.extend_from_slice(line);
             merged.push(b'\n');
         }
     }
-    merged.extend_from_slice(BEGIN);
-    for (name, address) in lines {
-        merged.extend_from_slice(format!("\n{address} {name}").as_bytes());
+    for part in [BEGIN, b"\n", lines, END, b"\n"] {
+        merged.extend_from_slice(part);
     }
-    merged.push(b'\n');
-    merged.extend_from_slice(END);
-    merged.push(b'\n');
     merged
 }
 
@@ -81,15 +78,16 @@ fn foreign(file: &[u8]) -> Vec<&[u8]> {
     foreign
 }
 
+/// The names that our lines give addresses.
+fn names(lines: &[u8]) -> BTreeSet<&str> {
+    let lines = lines.split(|byte| *byte == b'\n');
+    lines.filter_map(parsed).map(|(_, name)| name).collect()
+}
+
 /// Whether a line gives one of the names an address, and does nothing else.
-fn names_one_of(line: &[u8], lines: &BTreeSet<Line>) -> bool {
-    let Some((_, name)) = parsed(line) else {
-        return false;
-    };
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    let lowest = IpAddr::from([0, 0, 0, 0]);
-    let mut from = lines.range((name.clone(), lowest)..);
-    from.next().is_some_and(|(first, _)| *first == name)
+fn names_one_of(line: &[u8], names: &BTreeSet<&str>) -> bool {
+    let name = parsed(line).map(|(_, name)| name.trim_end_matches('.').to_ascii_lowercase());
+    name.is_some_and(|name| names.contains(&*name))
 }
 
 /// A line of one address and one name, without a comment.

@@ -1,6 +1,5 @@
 //! Records as they are sent.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, SOA};
@@ -14,21 +13,20 @@ const REFRESH: i32 = 7200;
 const RETRY: i32 = 1800;
 const EXPIRE: i32 = 86400;
 
-pub(super) fn record(name: &Name, data: RData) -> Record {
+pub(crate) fn record(name: &Name, data: RData) -> Record {
     Record::from_rdata(name.clone(), TTL, data)
 }
 
 /// What a negative answer carries, so that it can be kept for a while: RFC 2308.
 pub(super) fn soa(zone: &Name) -> Record {
-    negative(zone, zone)
+    record(zone, soa_data(zone))
 }
 
-/// The SOA of a zone, its name in a question's spelling.
-pub(super) fn negative(spelled: &Name, zone: &Name) -> Record {
+pub(super) fn soa_data(zone: &Name) -> RData {
     let master = name_server(zone);
     let person = below(&["hostmaster"], zone).unwrap_or_else(|| zone.clone());
     let soa = SOA::new(master, person, SERIAL, REFRESH, RETRY, EXPIRE, TTL);
-    record(spelled, RData::SOA(soa))
+    RData::SOA(soa)
 }
 
 /// Where a zone's server is said to be; the specification leaves the name open, this is CoreDNS'.
@@ -43,35 +41,33 @@ pub(super) fn below(labels: &[&str], parent: &Name) -> Option<Name> {
     name.append_domain(parent).ok()
 }
 
-/// The addresses of the family that a type stands for, each once.
-pub(super) fn address_records<'a>(
-    name: &Name,
+/// The addresses of the family that a type stands for, sorted and each once.
+pub(super) fn address_data<'a>(
     addresses: impl IntoIterator<Item = &'a IpAddr>,
     kind: RecordType,
-) -> Vec<Record> {
-    let mut seen = BTreeSet::new();
-    let mut records = Vec::new();
-    for address in addresses {
-        let data = match (kind, address) {
-            (RecordType::A, IpAddr::V4(address)) => RData::A(A(*address)),
-            (RecordType::AAAA, IpAddr::V6(address)) => RData::AAAA(AAAA(*address)),
-            _ => continue,
-        };
-        if seen.insert(address) {
-            records.push(record(name, data));
-        }
-    }
-    records
+) -> Vec<RData> {
+    let of_family = |address: &IpAddr| match kind {
+        RecordType::A => address.is_ipv4(),
+        RecordType::AAAA => address.is_ipv6(),
+        _ => false,
+    };
+    let addresses = addresses.into_iter().copied();
+    let mut addresses: Vec<IpAddr> = addresses.filter(of_family).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let data = |address| match address {
+        IpAddr::V4(address) => RData::A(A(address)),
+        IpAddr::V6(address) => RData::AAAA(AAAA(address)),
+    };
+    addresses.into_iter().map(data).collect()
 }
 
 /// An answer that leads to another name: alone where it was asked for itself.
 pub(super) fn alias(name: &Name, target: Name, kind: RecordType) -> Decision {
-    let record = record(name, RData::CNAME(CNAME(target.clone())));
+    let alias = RData::CNAME(CNAME(target.clone()));
     if kind == RecordType::CNAME {
-        return Decision::Answer(Answer {
-            records: vec![record],
-            additional: Vec::new(),
-        });
+        return Decision::Answer(Answer::of(vec![alias]));
     }
+    let record = record(name, alias);
     Decision::Alias { record, target }
 }

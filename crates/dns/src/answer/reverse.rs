@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use hickory_proto::rr::rdata::PTR;
 use hickory_proto::rr::{Name, RData, RecordType};
 
-use super::build::{below, record, soa};
+use super::build::{below, soa};
 use super::{Answer, Decision, To, Zone, minimal_any};
 use crate::records::{Records, ServiceName, ServiceRecords, Target};
 
@@ -38,13 +38,10 @@ pub(super) fn decide(
     }
     match kind {
         RecordType::PTR => {
-            let pointer = |target| record(name, RData::PTR(PTR(target)));
-            Decision::Answer(Answer {
-                records: names.into_iter().map(pointer).collect(),
-                additional: Vec::new(),
-            })
+            let pointer = |target| RData::PTR(PTR(target));
+            Decision::Answer(Answer::of(names.into_iter().map(pointer).collect()))
         }
-        RecordType::ANY => minimal_any(name),
+        RecordType::ANY => minimal_any(),
         _ => Decision::NoData(soa(&name.trim_to(2))),
     }
 }

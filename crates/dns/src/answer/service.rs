@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use hickory_proto::rr::rdata::SRV;
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 
-use super::build::{address_records, below, record};
+use super::build::{address_data, below, record};
 use super::{Answer, Found, Zone};
 use crate::records::{Host, Port, Records, ServiceName, ServiceRecords, Target};
 
@@ -22,7 +22,6 @@ const WEIGHTS: usize = 100;
 
 /// A question about a service.
 pub(super) struct Asked<'a> {
-    pub(super) name: &'a Name,
     pub(super) kind: RecordType,
     /// The service's namespace and name.
     pub(super) service: (&'a str, &'a str),
@@ -79,14 +78,12 @@ fn own(known: &Known<'_>, asked: &Asked<'_>) -> Found {
         Target::External(target) => external(target),
         // As CoreDNS has it: without a pod to name, the name itself is not there.
         Target::Headless if known.pods().next().is_none() => Found::Nothing,
-        _ if asked.kind == RecordType::SRV => services(asked, &known.offers(), |_| true),
+        _ if asked.kind == RecordType::SRV => services(&known.offers(), |_| true),
         Target::Headless => {
             let addresses = known.pods().flat_map(|(_, host)| &host.addresses);
-            Found::records(address_records(asked.name, addresses, asked.kind))
+            Found::data(address_data(addresses, asked.kind))
         }
-        Target::Addresses(addresses) => {
-            Found::records(address_records(asked.name, addresses, asked.kind))
-        }
+        Target::Addresses(addresses) => Found::data(address_data(addresses, asked.kind)),
     }
 }
 
@@ -104,9 +101,9 @@ fn host(known: &Known<'_>, label: &str, asked: &Asked<'_>) -> Found {
     };
     if asked.kind == RecordType::SRV && !host.alias {
         let offer = known.offer(label, host);
-        return services(asked, offer.as_slice(), |_| true);
+        return services(offer.as_slice(), |_| true);
     }
-    Found::records(address_records(asked.name, &host.addresses, asked.kind))
+    Found::data(address_data(&host.addresses, asked.kind))
 }
 
 /// Nothing is at `_tcp`, but names are below it if a port of that protocol has a name.
@@ -127,7 +124,7 @@ fn ports(known: &Known<'_>, asked: &Asked<'_>, (name, protocol): (&str, &str)) -
         return Found::Nothing;
     }
     if asked.kind == RecordType::SRV {
-        services(asked, &offers, is_it)
+        services(&offers, is_it)
     } else {
         Found::nothing_of_this_type()
     }
@@ -138,11 +135,7 @@ fn offered(offers: &[Offer<'_>], wanted: impl Fn(&Port) -> bool + Copy) -> bool 
 }
 
 /// SRV records of all offers' ports, and the addresses of their targets.
-fn services(
-    asked: &Asked<'_>,
-    offers: &[Offer<'_>],
-    wanted: impl Fn(&Port) -> bool + Copy,
-) -> Found {
+fn services(offers: &[Offer<'_>], wanted: impl Fn(&Port) -> bool + Copy) -> Found {
     let of_offer = |offer: &Offer<'_>| {
         let numbers = offer.ports.iter().filter(|port| wanted(port));
         numbers.map(|port| port.number).collect::<BTreeSet<u16>>()
@@ -156,17 +149,18 @@ fn services(
             continue;
         }
         answer.additional.extend(glue(offer));
-        answer.records.extend(numbers.into_iter().map(|number| {
-            let service = SRV::new(0, weight, number, offer.target.clone());
-            record(asked.name, RData::SRV(service))
+        answer.data.extend(numbers.into_iter().map(|number| {
+            let target = offer.target.clone();
+            RData::SRV(SRV::new(0, weight, number, target))
         }));
     }
     Found::Here(answer)
 }
 
 fn glue(offer: &Offer<'_>) -> Vec<Record> {
-    let of = |kind| address_records(&offer.target, offer.addresses, kind);
-    [of(RecordType::A), of(RecordType::AAAA)].concat()
+    let of = |kind| address_data(offer.addresses, kind);
+    let both = of(RecordType::A).into_iter().chain(of(RecordType::AAAA));
+    both.map(|data| record(&offer.target, data)).collect()
 }
 
 impl<'a> Known<'a> {

@@ -125,9 +125,8 @@ impl Hosts {
 
     async fn write(&self, names: &Names, metrics: &Metrics) -> Result<(), WriteError> {
         let lines = lines(&names.read(), &self.domain);
-        metrics
-            .lines
-            .set(i64::try_from(lines.len()).unwrap_or(i64::MAX));
+        let count = lines.iter().filter(|byte| **byte == b'\n').count();
+        metrics.lines.set(i64::try_from(count).unwrap_or(i64::MAX));
         let hosts = self.clone();
         let work = move || hosts.update(|file| merge(file, &lines));
         let done = tokio::task::spawn_blocking(work).await;

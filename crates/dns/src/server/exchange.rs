@@ -12,7 +12,7 @@ use hickory_proto::rr::Record;
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
 
 use super::wire::{self, Incoming, MOST_UDP, Reply, Request, Transport};
-use crate::answer::{Decision, To, Zone, decide};
+use crate::answer::{Decision, To, Zone, decide, record};
 use crate::records::Records;
 
 /// Names that lead to names that lead to names: after so many it is a circle.
@@ -107,6 +107,7 @@ impl Pending {
                 authoritative: message.metadata.authoritative && self.found.is_empty(),
                 truncated: message.metadata.truncation,
                 authentic: message.metadata.authentic_data && self.found.is_empty(),
+                data: Vec::new(),
                 answers: [&self.found[..], &message.answers].concat(),
                 authorities: message.authorities.clone(),
                 additionals: message.additionals.clone(),
@@ -197,8 +198,13 @@ fn resolve(zone: &Zone, records: &Records, query: &Query) -> Resolved {
     for _ in 0..MOST_ALIASES {
         let (code, negative) = match decide(records, zone, &wanted) {
             Decision::Answer(answer) => {
-                found.extend(answer.records);
+                let mut data = answer.data;
+                if !found.is_empty() {
+                    let data = data.drain(..);
+                    found.extend(data.map(|data| record(wanted.name(), data)));
+                }
                 return Resolved::Reply(Reply {
+                    data,
                     additionals: answer.additional,
                     ..authoritative(ResponseCode::NoError, found, None)
                 });

@@ -3,11 +3,12 @@
 //! Nothing here trusts what a packet says about itself. An answer is never larger than what the asker
 //! can take: 512 bytes over UDP without EDNS, at most [`MOST_UDP`] with it (RFC 6891, RFC 9715).
 
+use crate::answer::TTL;
 use hickory_proto::ProtoError;
 use hickory_proto::op::{
     Edns, Header, HeaderCounts, Message, MessageType, Metadata, OpCode, Query, ResponseCode,
 };
-use hickory_proto::rr::Record;
+use hickory_proto::rr::{DNSClass, RData, Record};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncodable, BinEncoder};
 
 /// What fits into one packet of every network there is, so that none is cut into fragments.
@@ -16,6 +17,8 @@ pub const MOST_UDP: u16 = 1232;
 const LEAST_UDP: u16 = 512;
 /// EDNS, a signature, and two more for good measure.
 const MOST_ADDITIONAL: u16 = 4;
+/// A pointer to what follows the header: the question's name, in its own spelling.
+const QUESTIONS_NAME: u16 = 0xC000 | 12;
 /// An OPT record without options.
 const OPT_LENGTH: u16 = 11;
 
@@ -68,7 +71,9 @@ pub struct Reply {
     pub truncated: bool,
     /// Whether signatures were checked by who was asked.
     pub authentic: bool,
-    /// What was asked for.
+    /// What is at the question's own name.
+    pub data: Vec<RData>,
+    /// What was asked for and is not at the question's name.
     pub answers: Vec<Record>,
     /// Who knows, or the SOA of a negative answer.
     pub authorities: Vec<Record>,
@@ -161,7 +166,13 @@ pub fn write(
     encoder.set_max_size(room);
     let place = encoder.place::<Header>()?;
     encoder.emit_all(query.into_iter())?;
-    let (answers, no_more) = emit(&mut encoder, &reply.answers)?;
+    let own: Vec<Own<'_>> = reply.data.iter().map(Own).collect();
+    let (own, no_more) = emit(&mut encoder, &own)?;
+    let (others, no_more) = if no_more {
+        (0, true)
+    } else {
+        emit(&mut encoder, &reply.answers)?
+    };
     let (authorities, no_more) = if no_more {
         (0, true)
     } else {
@@ -186,7 +197,7 @@ pub fn write(
     metadata.truncation = truncation;
     let counts = HeaderCounts {
         queries: u16::from(query.is_some()),
-        answers,
+        answers: own + others,
         authorities,
         additionals,
     };
@@ -195,8 +206,28 @@ pub fn write(
     Ok(())
 }
 
+/// A record at the question's own name, which is where every message has it: what the library would search for once
+/// more with every record.
+struct Own<'a>(&'a RData);
+
+impl BinEncodable for Own<'_> {
+    fn emit(&self, encoder: &mut BinEncoder<'_>) -> Result<(), ProtoError> {
+        encoder.emit_u16(QUESTIONS_NAME)?;
+        self.0.record_type().emit(encoder)?;
+        DNSClass::IN.emit(encoder)?;
+        encoder.emit_u32(TTL)?;
+        let length = encoder.place::<u16>()?;
+        self.0.emit(encoder)?;
+        let written = encoder.len_since_place(&length);
+        length.replace(encoder, u16::try_from(written).unwrap_or(u16::MAX))
+    }
+}
+
 /// Writes records while there is room: how many, and whether there was too little.
-fn emit(encoder: &mut BinEncoder<'_>, records: &[Record]) -> Result<(u16, bool), ProtoError> {
+fn emit<R: BinEncodable>(
+    encoder: &mut BinEncoder<'_>,
+    records: &[R],
+) -> Result<(u16, bool), ProtoError> {
     let (count, is_cut) = match encoder.emit_all(records.iter()) {
         Ok(count) => (count, false),
         Err(ProtoError::NotAllRecordsWritten { count, .. }) => (count, true),

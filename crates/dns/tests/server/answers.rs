@@ -1,8 +1,10 @@
 //! The rules of names, as a table.
 
 use edgegrid_dns::answer::{Decision, TTL, To, Zone, decide};
-use hickory_proto::op::Query;
-use hickory_proto::rr::{DNSClass, Name, Record, RecordType};
+use edgegrid_dns::server::exchange::take;
+use edgegrid_dns::server::wire::Transport;
+use hickory_proto::op::{Message, Query};
+use hickory_proto::rr::{DNSClass, Name, RData, RecordType};
 
 use crate::names::{addresses, cluster, headless, host, service};
 
@@ -27,20 +29,18 @@ fn kind_of(text: &str) -> RecordType {
     text.parse().unwrap()
 }
 
-fn data(records: &[Record]) -> String {
-    let data: Vec<String> = records
-        .iter()
-        .map(|record| record.data.to_string())
-        .collect();
+fn list<'a>(data: impl IntoIterator<Item = &'a RData>) -> String {
+    let data: Vec<String> = data.into_iter().map(ToString::to_string).collect();
     data.join(", ")
 }
 
 /// A decision in short.
 fn said(decision: &Decision) -> String {
     match decision {
-        Decision::Answer(answer) if answer.additional.is_empty() => data(&answer.records),
+        Decision::Answer(answer) if answer.additional.is_empty() => list(&answer.data),
         Decision::Answer(answer) => {
-            format!("{} + {}", data(&answer.records), data(&answer.additional))
+            let additional = answer.additional.iter().map(|record| &record.data);
+            format!("{} + {}", list(&answer.data), list(additional))
         }
         Decision::Alias { target, .. } => format!("→ {target}"),
         Decision::NoData(soa) => format!("NODATA {}", soa.name),
@@ -394,12 +394,15 @@ fn any_is_answered_with_one_small_record_where_there_is_a_name() {
 #[test]
 fn the_questions_spelling_is_kept_and_makes_no_difference() {
     let name = Name::from_ascii("WeB.dEfault.SVC.CLUSTER.LOCAL.").unwrap();
-    let question = Query::query(name.clone(), RecordType::A);
-    let Decision::Answer(answer) = decide(&cluster(), &zone(), &question) else {
-        panic!("there is an answer");
-    };
-    assert!(answer.records[0].name.eq_case(&name));
-    assert_eq!(answer.records[0].ttl, TTL);
+    let mut asked = Message::query();
+    asked.add_query(Query::query(name.clone(), RecordType::A));
+    let (packet, mut answer) = (asked.to_vec().unwrap(), Vec::new());
+    take((&zone(), &cluster()), &packet, Transport::Udp, &mut answer);
+    let heard = Message::from_vec(&answer).unwrap();
+    assert_eq!(heard.answers.len(), 1);
+    assert!(heard.answers[0].name.eq_case(&name));
+    assert_eq!(heard.answers[0].ttl, TTL);
+    assert_eq!(heard.answers[0].data.to_string(), "10.96.0.7");
 }
 
 #[test]
