@@ -1,5 +1,6 @@
 //! What is asked, and what came of it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -48,7 +49,7 @@ pub(crate) struct Measured {
     pub(crate) cpu: Duration,
 }
 
-pub(crate) async fn measure(quick: bool) -> Result<Figures> {
+pub(crate) async fn measure(edgegrid: &Path, quick: bool) -> Result<Figures> {
     let (services, runs, during) = if quick {
         (100, 1, Duration::from_millis(500))
     } else {
@@ -57,10 +58,10 @@ pub(crate) async fn measure(quick: bool) -> Result<Figures> {
     let cluster = Cluster::upstream().await?;
     eprintln!("{services} services …");
     names::populate(&cluster.client(), services).await?;
-    let folder = tempfile::tempdir()?;
+    let (folder, kubeconfig) = (tempfile::tempdir()?, cluster.kubeconfig()?);
     let servers = [
-        Contender::ours(services, folder.path()).await?,
-        Contender::coredns(services, folder.path(), cluster.kubeconfig()?).await?,
+        Contender::ours(edgegrid, services, folder.path(), kubeconfig).await?,
+        Contender::coredns(services, folder.path(), kubeconfig).await?,
     ];
     let mut memory = [Memory::default(); 2];
     for (memory, server) in memory.iter_mut().zip(&servers) {
@@ -141,9 +142,13 @@ fn compare(servers: &[Contender; 2], services: u32) -> Result<usize> {
     let mut count = 0;
     for service in 0..services.min(40) {
         let name = names::full_name(service);
-        let host = names::host_name(service, 3);
-        let address = names::pod_address(service, 3).octets();
-        let [a, b, c, d] = address;
+        // Pods behind a service with an address of its own have names with CoreDNS only.
+        let (host, address) = if names::is_headless(service) {
+            (names::host_name(3), names::pod_address(service, 3))
+        } else {
+            ("no".to_owned(), names::service_address(service))
+        };
+        let [a, b, c, d] = address.octets();
         for (name, kind) in [
             (name.clone(), "A"),
             (name.clone(), "AAAA"),
@@ -151,7 +156,7 @@ fn compare(servers: &[Contender; 2], services: u32) -> Result<usize> {
             (name.clone(), "TXT"),
             (format!("_http._tcp.{name}"), "SRV"),
             (format!("{host}.{name}"), "A"),
-            (format!("no.{name}"), "A"),
+            (format!("nobody.{name}"), "A"),
             (format!("{d}.{c}.{b}.{a}.in-addr.arpa."), "PTR"),
         ] {
             let packet = load::roomy_question(&name, kind)?;

@@ -4,13 +4,10 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use edgegrid_benches::usage::{Usage, usage};
-use edgegrid_dns::server::{Config, Resolvers, Server};
-use edgegrid_runtime::shutdown;
 use edgegrid_testkit::process::Process;
 use edgegrid_testkit::{Patience, eventually_within};
 use edgegrid_upstream::{Program, locate};
@@ -19,6 +16,8 @@ use crate::load;
 use crate::names::{self, DOMAIN};
 
 const OURS: &str = "127.0.0.1:18530";
+/// Where the agent shows its view, which nobody asks for.
+const VIEW: &str = "127.0.0.1:18535";
 const COREDNS: &str = "127.0.0.1:18531";
 const PATIENCE: Patience = Patience {
     limit: Duration::from_mins(1),
@@ -32,11 +31,19 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    /// This program as a server with so many services.
-    pub(crate) async fn ours(services: u32, folder: &Path) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--serve", OURS, &services.to_string()]);
-        Self::start("edgegrid-dns", &mut command, (OURS, services), folder).await
+    /// The agent of a node.
+    pub(crate) async fn ours(
+        edgegrid: &Path,
+        services: u32,
+        folder: &Path,
+        kubeconfig: &Path,
+    ) -> Result<Self> {
+        let mut command = Command::new(edgegrid);
+        command.args(["agent", "--hostname", names::NODE, "--log-level=warn"]);
+        command.args(["--dns-listen", OURS, "--dns-rate=0", "--bind-address", VIEW]);
+        command.args(["--state-folder=", "--hostpath="]);
+        command.arg("--kubeconfig").arg(kubeconfig);
+        Self::start("edgegrid", &mut command, (OURS, services), folder).await
     }
 
     /// CoreDNS with the plugins that kubeadm gives it, but for those that only start and stop it.
@@ -80,17 +87,4 @@ impl Contender {
     pub(crate) fn usage(&self) -> Result<Usage> {
         usage(&[self.process.pid()])
     }
-}
-
-/// Be the server, until somebody ends the process.
-pub(crate) async fn serve(address: SocketAddr, services: u32) -> Result<()> {
-    let config = Config {
-        resolvers: Resolvers::These(Vec::new()),
-        rate: None,
-        ..Config::new(vec![address], DOMAIN)
-    };
-    let records = Arc::new(RwLock::new(names::records(services)));
-    let server = Server::bind(config, records).await?;
-    let (_trigger, stop) = shutdown::channel();
-    Ok(server.run(stop).await?)
 }

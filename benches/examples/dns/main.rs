@@ -1,14 +1,13 @@
 //! `cargo xtask bench dns`: our DNS server beside CoreDNS, on the same names in the same run.
 //!
 //! ```text
-//! kube-apiserver ─► CoreDNS ◄──────┬── questions (this program): the same to both, in turns
-//! names ─► this program, as server ◄┘
+//! kube-apiserver ─┬─► CoreDNS ◄────────┬── questions (this program): the same to both, in turns
+//!                 └─► edgegrid agent ◄─┘
 //! ```
 //!
 //! Before anything is measured both must give the same answers. CPU time and memory are those the
-//! kernel counts for each server's process. Ours holds the names as the agent would, without the
-//! wrapper that would fill them in. What names cost a node beside the wrapper is measured first, with the
-//! program itself ([`agent`]).
+//! kernel counts for each server's process, and ours is the agent with all it does besides. What names cost a node beside the
+//! wrapper is measured first ([`agent`]).
 #![expect(
     clippy::print_stdout,
     reason = "a command line tool: standard output is its result"
@@ -22,7 +21,6 @@ mod names;
 mod report;
 mod site;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -40,21 +38,14 @@ struct Args {
     /// The program whose agent is measured.
     #[arg(long, value_name = "FILE", default_value = "edgegrid")]
     edgegrid: PathBuf,
-    /// Be the server that is measured, with this many services.
-    #[arg(long, hide = true, num_args = 2, value_names = ["ADDRESS", "SERVICES"])]
-    serve: Vec<String>,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    if let [address, services] = &args.serve[..] {
-        let address: SocketAddr = address.parse()?;
-        return contender::serve(address, services.parse()?).await;
-    }
     let of_agent = report::agent(&agent::measure(&args.edgegrid, args.quick).await?);
     println!("{of_agent}");
-    let of_server = report::tables(&cases::measure(args.quick).await?);
+    let of_server = report::tables(&cases::measure(&args.edgegrid, args.quick).await?);
     println!("{of_server}");
     if args.write {
         edgegrid_benches::report::write("dns", &format!("{of_server}\n{of_agent}"))?;

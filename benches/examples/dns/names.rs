@@ -1,17 +1,18 @@
-//! The names that are asked for, as objects of Kubernetes and as our records. Everything follows from
-//! a service's number: each tenth service is headless, all have a few pods.
+//! The names that are asked for, as objects of Kubernetes. Everything follows from a service's number: each tenth service is
+//! headless, all have a few pods.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use anyhow::Result;
-use edgegrid_dns::records::{Host, Port, Records, ServiceName, ServiceRecords, Target};
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+/// Where the agent runs.
+pub(crate) const NODE: &str = "node-000";
 const NAMESPACE: &str = "bench";
 pub(crate) const DOMAIN: &str = "cluster.local";
 /// Pods of each service.
@@ -42,60 +43,21 @@ pub(crate) fn pod_address(service: u32, pod: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(FIRST_POD + service * PODS + pod)
 }
 
-/// A pod's name below its service's: its hostname, else its address.
-pub(crate) fn host_name(service: u32, pod: u32) -> String {
-    if is_headless(service) {
-        format!("pod-{pod}")
-    } else {
-        pod_address(service, pod).to_string().replace('.', "-")
-    }
+/// The hostname of a pod behind a headless service.
+pub(crate) fn host_name(pod: u32) -> String {
+    format!("pod-{pod}")
 }
 
-/// Everything, for our server.
-pub(crate) fn records(services: u32) -> Records {
-    let mut records = Records::default();
-    records.set_namespace(NAMESPACE, true);
-    for service in 0..services {
-        let key = ServiceName {
-            namespace: NAMESPACE.into(),
-            name: name(service).into(),
-        };
-        records.set_service(&key, Some(service_records(service)));
-    }
-    records.set_complete();
-    records
-}
-
-fn service_records(service: u32) -> ServiceRecords {
-    let port = |number| Port {
-        name: "http".into(),
-        protocol: "tcp".into(),
-        number,
-    };
-    let host = |pod| Host {
-        addresses: vec![IpAddr::V4(pod_address(service, pod))],
-        ports: vec![port(8080)].into(),
-        alias: false,
-    };
-    let hosts = (0..PODS).map(|pod| (host_name(service, pod).into(), host(pod)));
-    let target = if is_headless(service) {
-        Target::Headless
-    } else {
-        Target::Addresses(vec![IpAddr::V4(service_address(service))])
-    };
-    ServiceRecords {
-        target,
-        ports: vec![port(80)],
-        hosts: hosts.collect(),
-    }
-}
-
-/// Everything, for CoreDNS.
+/// Makes everything.
 pub(crate) async fn populate(client: &Client, services: u32) -> Result<()> {
     let namespace = serde_json::from_value(json!({ "metadata": { "name": NAMESPACE } }))?;
     let params = PostParams::default();
     Api::<Namespace>::all(client.clone())
         .create(&params, &namespace)
+        .await?;
+    let node = serde_json::from_value(json!({ "metadata": { "name": NODE } }))?;
+    Api::<Node>::all(client.clone())
+        .create(&params, &node)
         .await?;
     let (of_services, of_slices) = (
         Api::<Service>::namespaced(client.clone(), NAMESPACE),
@@ -135,7 +97,7 @@ fn slice_object(service: u32) -> Value {
             "conditions": { "ready": true },
         });
         if is_headless(service) {
-            endpoint["hostname"] = host_name(service, pod).into();
+            endpoint["hostname"] = host_name(pod).into();
         }
         endpoint
     };

@@ -18,7 +18,7 @@ const LEAST_UDP: u16 = 512;
 /// EDNS, a signature, and two more for good measure.
 const MOST_ADDITIONAL: u16 = 4;
 /// A pointer to what follows the header: the question's name, in its own spelling.
-const QUESTIONS_NAME: u16 = 0xC000 | 12;
+const QUESTIONS_NAME: u16 = 0xC000 | 0x000C;
 /// An OPT record without options.
 const OPT_LENGTH: u16 = 11;
 
