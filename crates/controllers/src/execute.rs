@@ -85,7 +85,7 @@ impl Execution {
         };
         let manager = apply.manager.name();
         self.executor
-            .apply(target, &apply.body, manager, ours)
+            .apply(target, &apply.body.value(), manager, ours)
             .await
     }
 }

@@ -71,7 +71,7 @@ pub async fn look(
     for child in wanted.iter().filter_map(cached) {
         seen.foreign.extend(owner.sort([&child.metadata]).foreign);
     }
-    let whole: Api<Child> = Api::namespaced_with(client.clone(), namespace, &api_resource(kind));
+    let whole: Api<Child> = Api::namespaced_with(client.clone(), namespace, &kind);
     let mut unseen = Vec::new();
     for name in seen.ours.iter().filter(|name| cached(name).is_none()) {
         let child = whole

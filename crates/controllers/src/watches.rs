@@ -20,7 +20,6 @@ use crate::cache::{Change, Watched};
 use crate::children::Children;
 use crate::context::{Caches, Context};
 use crate::departures::Departures;
-use crate::execute::api_resource;
 use crate::{all_of, federation, reactions, site_reactions};
 
 /// Where the watches write.
@@ -51,7 +50,7 @@ pub(crate) fn caches() -> (Caches, Writers, ChildStores) {
     let (service_grids, service_grids_writer) = store();
     let (members, members_writer) = store();
     let (member_leases, member_leases_writer) = store();
-    let children = CHILD_KINDS.map(|kind| Writer::<Child>::new(api_resource(kind)));
+    let children = CHILD_KINDS.map(|kind| Writer::<Child>::new(kind));
     let child_stores = std::array::from_fn(|n| children[n].as_reader());
     let caches = Caches {
         nodes,
@@ -166,11 +165,10 @@ where
 }
 
 fn watch_children(context: &Context, kind: Kind, writer: Writer<Child>) -> BoxFuture<'_, ()> {
-    let api_resource = api_resource(kind);
     Watched {
-        api: Api::all_with(context.client.clone(), &api_resource),
+        api: Api::all_with(context.client.clone(), &kind),
         selection: watcher::Config::default().labels(label::GRID_SELECTOR),
-        kind: api_resource,
+        kind,
         prune: Child::prune,
         writer,
     }

@@ -18,6 +18,7 @@ use crate::claims::{Owner, Whose};
 use crate::failure::Failure;
 use crate::grid::Grid;
 use crate::observed::Child;
+use crate::packed::Packed;
 use crate::step::{Apply, Claim, Manager, Plan, Step};
 use crate::units::{label_value, object_name, unit_of};
 use crate::workload_grid::{World, recheck_at};
@@ -149,7 +150,7 @@ fn mark(grid: &Grid, name: &str, uid: &str, moment: Option<Timestamp>) -> Step {
     };
     Step::Apply(Apply {
         id: grid.child(name),
-        body,
+        body: Packed::from(&body),
         claim: Claim::Ours { uid: uid.into() },
         manager: Manager::Grace,
     })

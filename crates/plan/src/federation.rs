@@ -30,6 +30,7 @@ use crate::claims::controller;
 use crate::grid::without_nulls;
 use crate::observed::{applied_by, is_applied_by};
 use crate::ownership::covers;
+use crate::packed::Packed;
 use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Step};
 use crate::units::digest;
 
@@ -203,7 +204,7 @@ impl Wanted {
         let apply = |claim| {
             Step::Apply(Apply {
                 id: id.clone(),
-                body: self.body.clone(),
+                body: Packed::from(&self.body),
                 claim,
                 manager,
             })

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use edgegrid_api::names::{annotation, manager};
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::claims::{Owner, Whose, name_taken};
 use crate::failure::Trouble;
 use crate::grid::{Grid, Template};
 use crate::observed::Child;
 use crate::ownership::covers;
+use crate::packed::Packed;
 use crate::rollout;
 use crate::step::{Apply, Claim, Manager, Step};
 use crate::takeover::{Takeover, drop_entries};
@@ -161,7 +163,7 @@ impl Judge<'_> {
                 self.unless_held_back(unit, State::Repair, verdict)
             }
             _ => {
-                verdict.steps = self.writes(&verdict.unit.name, template, child, wanted);
+                verdict.steps = self.writes(&verdict.unit.name, template, child, &wanted);
                 let state = match child {
                     None => State::New,
                     Some(_) if verdict.unit.is_current => State::Repair,
@@ -187,23 +189,23 @@ impl Judge<'_> {
         name: &str,
         template: &Template,
         child: Option<&Child>,
-        wanted: Wanted,
+        wanted: &Wanted,
     ) -> Vec<Step> {
         let uid = child.and_then(|child| child.metadata.uid.clone());
         let claim = uid.map_or(Claim::Free, |uid| Claim::Ours { uid });
-        let apply = |body, manager| {
+        let apply = |body: &Value, manager| {
             Step::Apply(Apply {
                 id: self.grid.child(name),
-                body,
+                body: Packed::from(body),
                 claim: claim.clone(),
                 manager,
             })
         };
         let handed_over = child.and_then(|child| workload::replicas_to_hand_over(template, child));
         handed_over
-            .map(|body| apply(body, Manager::Replicas))
+            .map(|body| apply(&body, Manager::Replicas))
             .into_iter()
-            .chain([apply(wanted.body, Manager::Edgegrid)])
+            .chain([apply(&wanted.body, Manager::Edgegrid)])
             .collect()
     }
 

@@ -28,6 +28,7 @@ pub mod node_unit;
 pub mod notice;
 pub mod observed;
 pub mod ownership;
+pub mod packed;
 pub mod report;
 pub mod rollout;
 pub mod selection;
@@ -46,4 +47,5 @@ pub mod workload_grid;
 
 pub use notice::{Level, Notice};
 pub use observed::{Child, SiteNode};
+pub use packed::Packed;
 pub use step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::inheritance::{Heir, Inheritance, inheritance, is_site_managed};
 use crate::notice::Notice;
 use crate::observed::{SiteNode, applied_by};
+use crate::packed::Packed;
 use crate::site::Sites;
 use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
 use crate::taints;
@@ -65,7 +66,7 @@ pub fn plan(node: &SiteNode, sites: &Sites, now: Timestamp) -> Plan {
             Plan::WHOLE,
             Step::Apply(Apply {
                 id,
-                body: body(&wish),
+                body: Packed::from(&body(&wish)),
                 claim: Claim::Ours { uid: uid.clone() },
                 manager: Manager::Edgegrid,
             }),

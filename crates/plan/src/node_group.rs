@@ -19,6 +19,7 @@ use crate::conditions::{Conditions, listed};
 use crate::inheritance::is_held;
 use crate::observed::{SiteNode, applied_by};
 use crate::ownership;
+use crate::packed::Packed;
 use crate::site::claims;
 use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
 
@@ -52,7 +53,7 @@ pub fn plan(group: &NodeGroup, world: &World<'_>) -> Plan {
         let claim = Claim::Ours { uid: uid.clone() };
         let apply = Apply {
             id,
-            body,
+            body: Packed::from(&body),
             claim,
             manager: Manager::Edgegrid,
         };

@@ -20,6 +20,7 @@ use crate::conditions::{Conditions, listed};
 use crate::inheritance::{Heir, Inheritance, inheritance};
 use crate::notice::Notice;
 use crate::observed::SiteNode;
+use crate::packed::Packed;
 use crate::site::{Site, Sites};
 use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
 use crate::wish::Conflict;
@@ -273,7 +274,7 @@ fn write(site: &Site, id: ObjectId, inherited: Inheritance, plan: &mut Plan) {
     if !is_as_applied(&site.unit, &inherited.fields, &body) {
         let apply = Apply {
             id: id.clone(),
-            body,
+            body: Packed::from(&body),
             claim: Claim::Ours { uid },
             manager: Manager::Edgegrid,
         };

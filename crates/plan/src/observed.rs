@@ -5,14 +5,18 @@
 //! `fieldsV1` packed as text: as a tree of maps they would be most of what a cache holds.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use edgegrid_api::names::manager;
+use edgegrid_api::names::{label, manager};
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, FieldsV1, ManagedFieldsEntry};
 use kube::Resource;
-use kube::core::{ApiResource, ObjectMeta};
-use serde::{Deserialize, Serialize};
+use kube::core::ObjectMeta;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+
+use crate::packed::Packed;
+use crate::step::Kind;
 
 /// A Node, without its capacity, images, addresses and heartbeats.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -115,55 +119,74 @@ impl Resource for SiteNode {
 }
 
 /// A Deployment, StatefulSet or Service that carries a grid's label.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Child {
-    /// `apps/v1` or `v1`, absent in lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api_version: Option<String>,
-    /// Its kind, absent in lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
     /// Its metadata; `managedFields` reduced by [`reduce`].
     pub metadata: ObjectMeta,
     /// What of its spec decides anything.
     #[serde(default)]
     pub spec: ChildSpec,
     /// Its status as reported.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[serde(default)]
     pub status: Map<String, Value>,
 }
 
 /// What of a child's spec decides anything: what may not change, and what others may set.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ChildSpec {
     /// Pods wanted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// A workload's or a Service's pod selector.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<Value>,
+    pub selector: Option<Packed>,
     /// A StatefulSet's Service.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_name: Option<String>,
-    /// A StatefulSet's claims.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub volume_claim_templates: Option<Value>,
-    /// The pod template, of which only its metadata is kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<ChildTemplate>,
+    /// Names of a StatefulSet's claims.
+    #[serde(deserialize_with = "claim_names")]
+    pub volume_claim_templates: Vec<String>,
+    /// The hash that SuperEdge put among the labels of the pod template, which is not kept itself.
+    #[serde(rename = "template", deserialize_with = "superedge_hash")]
+    pub superedge_hash: Option<String>,
     /// A Service's address.
-    #[serde(rename = "clusterIP", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "clusterIP")]
     pub cluster_ip: Option<String>,
 }
 
-/// A pod template's metadata.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(default)]
-pub struct ChildTemplate {
-    /// Labels and annotations of the pods.
-    pub metadata: ObjectMeta,
+/// Names of the claims in a list of their templates.
+fn claim_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let claims = Option::<Vec<Named>>::deserialize(deserializer)?.unwrap_or_default();
+    let names = claims.into_iter().map(|claim| claim.metadata.name);
+    Ok(names.collect())
+}
+
+/// [`label::TEMPLATE_HASH_KEY`] of a pod template.
+fn superedge_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let template = Option::<Labelled>::deserialize(deserializer)?;
+    let labels = template.and_then(|template| template.metadata.labels);
+    Ok(labels.and_then(|mut labels| labels.remove(label::TEMPLATE_HASH_KEY)))
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Labelled {
+    #[serde(default)]
+    metadata: Labels,
+}
+
+#[derive(Default, Deserialize)]
+struct Labels {
+    #[serde(default)]
+    labels: Option<BTreeMap<String, String>>,
 }
 
 impl Child {
@@ -199,23 +222,20 @@ impl Child {
 }
 
 impl Resource for Child {
-    type DynamicType = ApiResource;
+    type DynamicType = Kind;
     type Scope = kube::core::DynamicResourceScope;
 
-    fn kind(kind: &ApiResource) -> Cow<'_, str> {
-        kind.kind.as_str().into()
+    fn kind(kind: &Kind) -> Cow<'_, str> {
+        kind.facts().2.into()
     }
-    fn group(kind: &ApiResource) -> Cow<'_, str> {
-        kind.group.as_str().into()
+    fn group(kind: &Kind) -> Cow<'_, str> {
+        kind.facts().0.into()
     }
-    fn version(kind: &ApiResource) -> Cow<'_, str> {
-        kind.version.as_str().into()
+    fn version(kind: &Kind) -> Cow<'_, str> {
+        kind.facts().1.into()
     }
-    fn api_version(kind: &ApiResource) -> Cow<'_, str> {
-        kind.api_version.as_str().into()
-    }
-    fn plural(kind: &ApiResource) -> Cow<'_, str> {
-        kind.plural.as_str().into()
+    fn plural(kind: &Kind) -> Cow<'_, str> {
+        kind.facts().3.into()
     }
     fn meta(&self) -> &ObjectMeta {
         &self.metadata

@@ -18,6 +18,7 @@ use crate::judge::Judged;
 use crate::notice::Notice;
 use crate::observed::Child;
 use crate::ownership::covers;
+use crate::packed::Packed;
 use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
 use crate::takeover::{Takeover, drop_entries};
 use crate::topology_keys::topology_keys;
@@ -231,7 +232,7 @@ impl<'a> Planner<'a> {
         let id = self.id(&self.name);
         let Some(child) = child else {
             decision.of = applied;
-            return self.write(body, Claim::Free, decision);
+            return self.write(&body, Claim::Free, decision);
         };
         let takeover = Takeover::of(&child.metadata, self.now);
         if let Takeover::Contested { until } = takeover {
@@ -266,12 +267,12 @@ impl<'a> Planner<'a> {
             }
             _ => {
                 let uid = child.metadata.uid.clone().unwrap_or_default();
-                self.write(body, Claim::Ours { uid }, decision)
+                self.write(&body, Claim::Ours { uid }, decision)
             }
         }
     }
 
-    fn write(&self, body: Value, claim: Claim, decision: &mut Decision) -> State {
+    fn write(&self, body: &Value, claim: Claim, decision: &mut Decision) -> State {
         let failure = self.world.failure;
         if failure.is_some_and(|failure| failure.holds_back(&decision.of, self.now)) {
             return State::Retrying;
@@ -282,7 +283,7 @@ impl<'a> Planner<'a> {
         };
         let apply = Apply {
             id: self.id(&self.name),
-            body,
+            body: Packed::from(body),
             claim,
             manager: Manager::Edgegrid,
         };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::notice::Notice;
+use crate::packed::Packed;
 
 /// What should be done now, decided from one look at the world.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,7 +90,7 @@ pub struct Apply {
     /// The object.
     pub id: ObjectId,
     /// The fields wanted; `apiVersion`, `kind` and the name are filled in by the executor.
-    pub body: Value,
+    pub body: Packed,
     /// What is known about the object of that name.
     pub claim: Claim,
     /// In whose name.
@@ -178,7 +179,7 @@ impl fmt::Display for ObjectId {
 }
 
 /// Kinds that plans write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names are Kubernetes' own")]
 pub enum Kind {
     Node,

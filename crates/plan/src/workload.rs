@@ -130,14 +130,15 @@ fn spec(
     let mut spec = template.spec.clone();
     let tells_units_apart = match child.and_then(|child| child.spec.selector.as_ref()) {
         None => true,
-        Some(live) => keeps_selector(&spec["selector"], live, unit)?,
+        Some(live) => keeps_selector(&spec["selector"], &live.value(), unit)?,
     };
     if tells_units_apart && spec.get("selector").is_some() {
         member(&mut spec, &["selector", "matchLabels"])
             .insert(label::UNIT.into(), json!(label_value(unit)));
         pod_labels(&mut spec).insert(label::UNIT.into(), json!(label_value(unit)));
     }
-    if let Some(hash) = child.and_then(superedge_hash) {
+    // By this label SuperEdge's rollouts are recognised, on the pods that exist.
+    if let Some(hash) = child.and_then(|child| child.spec.superedge_hash.as_ref()) {
         pod_labels(&mut spec).insert(label::TEMPLATE_HASH_KEY.into(), json!(hash));
     }
     member(&mut spec, &["template", "spec", "nodeSelector"]).insert(key.into(), json!(unit));
@@ -184,28 +185,12 @@ fn check_stateful_set(wanted: &Value, child: Option<&Child>) -> Result<(), Troub
     if service != live.service_name.as_deref().unwrap_or_default() {
         return Err(immutable_trouble("spec.serviceName"));
     }
-    let claims = |list: &Value| -> Vec<String> {
-        let items = list.as_array().into_iter().flatten();
-        items
-            .map(|claim| claim["metadata"]["name"].to_string())
-            .collect()
-    };
-    let live_claims = live.volume_claim_templates.as_ref().map(claims);
-    if claims(&wanted["volumeClaimTemplates"]) != live_claims.unwrap_or_default() {
+    let claims = wanted["volumeClaimTemplates"].as_array().into_iter();
+    let claims = claims.flatten().map(|claim| &claim["metadata"]["name"]);
+    if !claims.eq(&live.volume_claim_templates) {
         return Err(immutable_trouble("spec.volumeClaimTemplates"));
     }
     Ok(())
-}
-
-/// The label by which SuperEdge's rollouts are recognised, on the pods that exist.
-fn superedge_hash(child: &Child) -> Option<String> {
-    let template = child.spec.template.as_ref()?;
-    template
-        .metadata
-        .labels
-        .as_ref()?
-        .get(label::TEMPLATE_HASH_KEY)
-        .cloned()
 }
 
 fn pod_labels(spec: &mut Value) -> &mut Map<String, Value> {

@@ -12,6 +12,7 @@
 mod error;
 mod metrics;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use kube::api::{
     Preconditions, Resource,
 };
 use kube::core::Request as Requests;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -74,6 +76,17 @@ pub struct Target {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
+}
+
+/// The body of a write. Nothing but its metadata is copied: a grid's status may be large.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Complete<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    metadata: Value,
+    #[serde(flatten)]
+    rest: BTreeMap<&'a String, &'a Value>,
 }
 
 impl Executor {
@@ -138,7 +151,9 @@ impl Executor {
     ) -> Result<ObjectMeta, WriteError> {
         let verb = subresource.map_or(Verb::Apply, |_| Verb::ApplyStatus);
         let patch = Patch::Apply(target.complete(body, ours));
-        let mut params = PatchParams::apply(manager);
+        // Apply knows every field's type and refuses what it does not know, whatever is asked for here. The
+        // default makes the server read the body a second time, in search of keys that stand there twice.
+        let mut params = PatchParams::apply(manager).validation_ignore();
         params.force = ours.is_some();
         let requests = target.requests();
         let request = match subresource {
@@ -183,7 +198,8 @@ impl Executor {
             field_manager: Some(manager.to_owned()),
             ..PostParams::default()
         };
-        let body = target.complete(body, None).to_string().into_bytes();
+        let body = serde_json::to_vec(&target.complete(body, None))
+            .map_err(|source| target.refused(Verb::Create, Class::Malformed(source.to_string())))?;
         let request = target.requests().create(&params, body);
         self.metadata_of(target, Verb::Create, request).await
     }
@@ -263,11 +279,8 @@ impl Target {
     }
 
     /// The body with what the target says about it.
-    fn complete(&self, body: &Value, uid: Option<&str>) -> Value {
-        let mut body = body.clone();
-        body["apiVersion"] = json!(self.api.api_version);
-        body["kind"] = json!(self.api.kind);
-        let metadata = &mut body["metadata"];
+    fn complete<'a>(&'a self, body: &'a Value, uid: Option<&str>) -> Complete<'a> {
+        let mut metadata = body["metadata"].clone();
         metadata["name"] = json!(self.name);
         if let Some(namespace) = &self.namespace {
             metadata["namespace"] = json!(namespace);
@@ -275,7 +288,15 @@ impl Target {
         if let Some(uid) = uid {
             metadata["uid"] = json!(uid);
         }
-        body
+        let fields = body.as_object().into_iter().flatten();
+        Complete {
+            api_version: &self.api.api_version,
+            kind: &self.api.kind,
+            metadata,
+            rest: fields
+                .filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
+                .collect(),
+        }
     }
 
     fn refused(&self, verb: Verb, class: Class) -> WriteError {

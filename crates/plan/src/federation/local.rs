@@ -16,6 +16,7 @@ use serde_json::json;
 use super::{GridObject, Wanted, annotation_of, carried, is_local, mirror, target};
 use crate::claims::name_taken;
 use crate::failure::Trouble;
+use crate::packed::Packed;
 use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
 use crate::workload_grid::{LOOK_AGAIN, recheck_at};
 
@@ -153,9 +154,10 @@ fn mark(local: &GridObject, moment: Option<Timestamp>) -> Step {
         let second = Timestamp::from_second(moment.as_second()).unwrap_or(moment);
         json!({ annotation::UNIT_GONE_SINCE: second.to_string() })
     });
+    let metadata = annotations.map_or(json!({}), |all| json!({ "annotations": all }));
     Step::Apply(Apply {
         id: local.id(),
-        body: json!({ "metadata": annotations.map_or(json!({}), |all| json!({ "annotations": all })) }),
+        body: Packed::from(&json!({ "metadata": metadata })),
         claim: Claim::Ours {
             uid: local.metadata.uid.clone().unwrap_or_default(),
         },

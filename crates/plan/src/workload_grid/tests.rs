@@ -190,7 +190,7 @@ fn a_unit_that_lost_its_label_goes_at_once_and_one_whose_nodes_were_deleted_late
         panic!("{marked:?}");
     };
     assert_eq!(
-        mark.body["metadata"]["annotations"][annotation::UNIT_GONE_SINCE],
+        mark.body.value()["metadata"]["annotations"][annotation::UNIT_GONE_SINCE],
         json!(NOW.to_string())
     );
     let gone = |seconds: i64| {

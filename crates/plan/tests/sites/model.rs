@@ -132,7 +132,7 @@ impl Model {
                     Claim::Ours { uid } => Some(uid.as_str()),
                 };
                 self.objects
-                    .apply(&name, &apply.body, apply.manager.name(), uid)
+                    .apply(&name, &apply.body.value(), apply.manager.name(), uid)
             }
             Step::Patch {
                 resource_version,
