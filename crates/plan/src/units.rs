@@ -90,13 +90,11 @@ pub fn unit_of(grid: &str, metadata: &ObjectMeta) -> Option<String> {
 
 /// Hash of a text, as long as a SHA-256 in hexadecimal digits.
 pub fn digest(text: &str) -> String {
-    use std::fmt::Write as _;
+    let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
     Sha256::digest(text.as_bytes())
         .iter()
-        .fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)])
+        .collect()
 }
 
 fn is_object_name(workload: Workload, name: &str) -> bool {
