@@ -32,8 +32,6 @@ pub struct Inheritance {
     pub fields: Value,
     /// Patch of `managedFields` that makes it so; empty when nothing is left to pass.
     pub operations: Vec<Value>,
-    /// Whether site-manager lets go of something that nobody is to hold.
-    pub is_released: bool,
     /// Site-manager wrote no longer ago than [`SILENCE`]: how long to wait.
     pub wait: Option<Duration>,
 }
@@ -60,7 +58,6 @@ pub fn inheritance(
     let mut found = Inheritance {
         fields: ours.unwrap_or_else(|| json!({})),
         operations: Vec::new(),
-        is_released: false,
         wait: None,
     };
     let mut emptied = Vec::new();
@@ -73,7 +70,6 @@ pub fn inheritance(
         if parts.ours.is_empty() && !parts.is_released {
             continue;
         }
-        found.is_released |= parts.is_released;
         merge(&mut found.fields, Value::Object(parts.ours));
         found.wait = found.wait.max(silence_left(entry, now));
         if parts.theirs.is_empty() {
@@ -340,7 +336,6 @@ mod tests {
             &fields,
             "2020-01-01T00:00:00Z"
         )]));
-        assert!(found.is_released);
         assert_eq!(
             found.operations,
             [json!({ "op": "remove", "path": "/metadata/managedFields/0" })]

@@ -44,11 +44,9 @@ pub fn plan(node: &SiteNode, sites: &Sites, now: Timestamp) -> Plan {
     let wish = sites.intent(node).wish;
     let id = ObjectId::cluster(Kind::Node, name);
     let mut operations = inherited.operations;
-    operations.extend(taints::operations(
-        node,
-        &wish.taints,
-        inherited.is_released,
-    ));
+    // Whoever changed the list last holds all of it, so it does not show which taints were site-manager's.
+    let passes_to_us = !operations.is_empty();
+    operations.extend(taints::operations(node, &wish.taints, passes_to_us));
     if !operations.is_empty() {
         let resource_version = node.metadata.resource_version.clone().unwrap_or_default();
         let id = id.clone();

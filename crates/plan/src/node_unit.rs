@@ -251,6 +251,9 @@ pub fn status_body(status: &NodeUnitStatus) -> Value {
     let mut body = json!(status);
     body.as_object_mut()
         .map(|status| status.remove("unitClusterStatus"));
+    // Empty ones, too: what site-manager counted last would stay.
+    body["readyNodes"] = json!(status.ready_nodes);
+    body["notReadyNodes"] = json!(status.not_ready_nodes);
     json!({ "status": body })
 }
 

@@ -116,6 +116,23 @@ fn a_later_removal_works() {
 }
 
 #[test]
+fn a_units_taint_passes_to_us_whoever_wrote_the_list_last() {
+    let mut model = superedge();
+    let fan = json!({ "key": "fan", "effect": "NoSchedule" });
+    let foreign = |node: &mut Value| {
+        let taints = node["spec"]["taints"].as_array_mut().unwrap();
+        taints.push(fan.clone());
+    };
+    let a1 = Name::node("a1");
+    model.objects.update(&a1, "kubectl", foreign).unwrap();
+    model.settle();
+    model.label("a1", "zone", "elsewhere");
+    model.settle();
+    let node = model.stored(Node, "a1").unwrap();
+    assert_eq!(node["spec"]["taints"], json!([fan]));
+}
+
+#[test]
 fn labels_of_a_units_own_k3s_are_left_alone() {
     let mut model = superedge();
     write(&mut model, &Name::node("a1"), |node| {
