@@ -36,7 +36,7 @@ pub(crate) struct Args {
 enum Subject {
     /// The embedded API server beside kube-apiserver and etcd.
     Apiserver,
-    /// `edgegrid controller` on kube-apiserver, beside a plain loop of creates.
+    /// `edgegrid controller` on kube-apiserver, beside a plain loop of creates and beside SuperEdge's.
     Controller,
     /// Our DNS server beside CoreDNS, and the agent beside the wrapper alone.
     Dns,
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     upstream::ensure(&needed(args.subject))?;
     let mut bench = match args.subject {
         Subject::Apiserver => measuring("apiserver").built(Build::Release)?,
-        Subject::Controller => measuring_edgegrid("controller", Build::Release)?,
+        Subject::Controller => measuring_controller(args.quick)?,
         Subject::Dns => measuring_edgegrid("dns", Build::Release)?,
         Subject::Federation => measuring("federation").built(Build::Release)?,
         Subject::Statefulset => measuring_edgegrid("statefulset", Build::Release)?,
@@ -91,6 +91,15 @@ pub(crate) fn smoke() -> Result<()> {
     process::run(apiserver.arg("--smoke"))?;
     let mut statefulset = measuring_edgegrid("statefulset", Build::WithTests)?;
     process::run(statefulset.arg("--smoke"))
+}
+
+/// The controller, and unless it must be quick also with the program that measured SuperEdge.
+fn measuring_controller(quick: bool) -> Result<Command> {
+    let mut bench = measuring_edgegrid("controller", Build::Release)?;
+    if !quick {
+        bench.arg("--seload").arg(upstream::load()?);
+    }
+    Ok(bench)
 }
 
 /// A measurement of the program itself, as a process of its own.

@@ -9,7 +9,7 @@ mod progress;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use edgegrid_upstream::{Built, Program, Set, all, cache_root, defaults, locate, locate_in, sets};
@@ -64,6 +64,13 @@ pub(crate) fn ensure(programs: &[Program]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Builds the load that measured SuperEdge, a Go program of ours, and says where it is.
+pub(crate) fn load() -> Result<PathBuf> {
+    has_go()?;
+    let (folder, directory) = (Path::new("benches/load"), cache_root()?.join("load"));
+    build::module(folder, &directory, "seload").context("build benches/load")
 }
 
 /// Whether `programs` are built, or could be with the Go of this machine.

@@ -21,6 +21,13 @@ pub(crate) struct Case {
     units: usize,
 }
 
+impl Case {
+    /// Over how many units, if it is about one grid: such cases were measured of SuperEdge.
+    pub(crate) fn units_of_one_grid(self) -> Option<usize> {
+        (self.grids == 1).then_some(self.units)
+    }
+}
+
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.grids == 1 { "" } else { "s" };

@@ -6,6 +6,8 @@
 //!                        └─ edgegrid controller (its own process): grids ─► Deployments
 //! ```
 //!
+//! The same controller once more under `benches/load`, the program that measured SuperEdge's, if given.
+//!
 //! No other controller runs, so every request for a watched resource is ours or the load's, and the
 //! load's are known. Calls are those that kube-apiserver counted, CPU time and memory those that
 //! the kernel counted for the controller's process.
@@ -14,6 +16,7 @@
     reason = "a command line tool: standard output is its result"
 )]
 
+mod beside_superedge;
 mod calls;
 mod cases;
 mod load;
@@ -40,6 +43,9 @@ struct Args {
     /// The program to measure.
     #[arg(long, value_name = "FILE")]
     edgegrid: PathBuf,
+    /// The program that measured SuperEdge, to measure every case of one grid with it as well.
+    #[arg(long, value_name = "FILE")]
+    seload: Option<PathBuf>,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -51,11 +57,18 @@ async fn main() -> Result<()> {
     } else {
         args.case
     };
-    for case in cases {
+    for &case in &cases {
         eprintln!("{case} …");
         results.push(cases::measure(&args.edgegrid, case).await?);
     }
-    let tables = report::tables(&results);
+    let mut beside = Vec::new();
+    if let Some(seload) = &args.seload {
+        for units in cases.iter().filter_map(|case| case.units_of_one_grid()) {
+            eprintln!("{units} units, beside SuperEdge …");
+            beside.push(beside_superedge::measure(seload, &args.edgegrid, units).await?);
+        }
+    }
+    let tables = report::tables(&results, &beside);
     println!("{tables}");
     if args.write {
         edgegrid_benches::report::write("controller", &tables)?;

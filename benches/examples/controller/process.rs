@@ -41,9 +41,14 @@ impl Controller {
         Ok(controller)
     }
 
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     /// What it has used so far.
     pub(crate) fn usage(&self) -> Result<Usage> {
-        usage(&[self.0.id()])
+        usage(&[self.pid()])
     }
 }
 

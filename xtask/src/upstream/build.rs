@@ -1,4 +1,4 @@
-//! Builds one set: lock, look again, compile beside the final place, rename.
+//! Builds one set, or a module of ours: lock, look again, compile beside the final place, rename.
 //!
 //! ```text
 //! <set>-<key>.lock           one builder at a time
@@ -7,7 +7,7 @@
 //! ```
 
 use std::io::{BufRead as _, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -27,17 +27,45 @@ const PARTIAL: &str = "partial-";
 /// Builds those of `wanted`, all of `set`, that are still missing once we have the lock.
 pub(super) fn set(cache: &Path, set: &'static Set, wanted: &[Program]) -> Result<()> {
     let directory = set.directory_in(cache);
-    let _lock = lock::exclusive(&directory.with_added_extension("lock"), || {
-        eprintln!("{}: another build of it is running, waiting", set.name());
+    alone(set.name(), &directory, |partial| {
+        let programs = missing(cache, wanted);
+        if programs.is_empty() {
+            eprintln!("{}: made by the other build", set.name());
+            return Ok(());
+        }
+        compile(set, &programs, partial, &directory)
+    })
+}
+
+/// Builds `name` from a module of ours into `directory`. Its source has no version, so Go is always asked;
+/// it knows what has changed.
+pub(super) fn module(folder: &Path, directory: &Path, name: &str) -> Result<PathBuf> {
+    alone(name, directory, |partial| {
+        make_folders(partial, directory)?;
+        let mut progress = Progress::new(name);
+        let mut list = go::command(folder);
+        list.args(["list", "-deps"]);
+        follow(list, &mut progress)?;
+        let mut build = go::command(folder);
+        build
+            .args(["build", "-v"])
+            .args(BUILD_FLAGS)
+            .arg("-o")
+            .arg(partial.join(name));
+        follow(build, &mut progress)?;
+        publish(partial, directory, name)
     })?;
-    let programs = missing(cache, wanted);
-    if programs.is_empty() {
-        eprintln!("{}: made by the other build", set.name());
-        return Ok(());
-    }
-    remove_leftovers(&directory)?;
+    Ok(directory.join(name))
+}
+
+/// Lets one builder of `directory` at a time work in a folder beside it, which is gone afterwards.
+fn alone(label: &str, directory: &Path, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let _lock = lock::exclusive(&directory.with_added_extension("lock"), || {
+        eprintln!("{label}: another build of it is running, waiting");
+    })?;
+    remove_leftovers(directory)?;
     let partial = directory.with_added_extension(format!("{PARTIAL}{}", std::process::id()));
-    let built = compile(set, &programs, &partial, &directory);
+    let built = work(&partial);
     let _ = std::fs::remove_dir_all(&partial);
     built
 }
@@ -64,15 +92,13 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
 }
 
 fn compile(set: &Set, programs: &[Program], partial: &Path, directory: &Path) -> Result<()> {
-    for folder in [partial, directory] {
-        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    }
+    make_folders(partial, directory)?;
     let label = format!("{} {}", set.name(), set.version());
     let mut progress = Progress::new(&label);
     let names: Vec<&str> = programs.iter().map(Program::name).collect();
     eprintln!("{label}: building {}", names.join(", "));
 
-    let mut list = go::command(set);
+    let mut list = go::command(&folder(set));
     list.args(["list", "-deps"])
         .args(programs.iter().map(Program::package));
     follow(list, &mut progress)?;
@@ -84,6 +110,18 @@ fn compile(set: &Set, programs: &[Program], partial: &Path, directory: &Path) ->
     }
     eprintln!("{label}: ready after {}", human(progress.elapsed()));
     Ok(())
+}
+
+fn make_folders(partial: &Path, directory: &Path) -> Result<()> {
+    for folder in [partial, directory] {
+        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// A set's module.
+fn folder(set: &Set) -> PathBuf {
+    Path::new("upstream").join(set.name())
 }
 
 /// One start of Go. Programs that Go names as we do share one; a package's tests never can.
@@ -129,7 +167,7 @@ impl Invocation {
     }
 
     fn command(&self, set: &Set, partial: &Path) -> Command {
-        let mut go = go::command(set);
+        let mut go = go::command(&folder(set));
         let output = match self {
             Self::Together(_) => partial.join(""), // ends in a slash: Go picks the names
             Self::ByName(program) => partial.join(program.name()),

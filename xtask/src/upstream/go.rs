@@ -1,16 +1,17 @@
 //! The Go toolchain of this machine: is it there, is it new enough, and how it is started.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use edgegrid_upstream::{ENVIRONMENT, Set};
+use edgegrid_upstream::ENVIRONMENT;
 
 use crate::process;
 
-/// `go` in the folder of a set, deaf to the user's Go settings.
-pub(super) fn command(set: &Set) -> Command {
+/// `go` in the folder of a module, given from the workspace's root; deaf to the user's Go settings.
+pub(super) fn command(module: &Path) -> Command {
     let mut go = go();
-    go.current_dir(process::root().join("upstream").join(set.name()));
+    go.current_dir(process::root().join(module));
     go
 }
 
