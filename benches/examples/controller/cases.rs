@@ -90,8 +90,19 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
         .collect()
 }
 
+/// Measures one case several times and returns the run in the middle: the machine is shared.
+pub(crate) async fn measure(program: &Path, case: Case, runs: usize) -> Result<Measured> {
+    let mut measured = Vec::new();
+    for _ in 0..runs.max(1) {
+        measured.push(measure_once(program, case).await?);
+    }
+    let share = |one: &Measured| one.share(one.creating);
+    measured.sort_by(|a, b| share(a).total_cmp(&share(b)));
+    Ok(measured.swap_remove(measured.len() / 2))
+}
+
 /// Measures one case on a cluster of its own.
-pub(crate) async fn measure(program: &Path, case: Case) -> Result<Measured> {
+async fn measure_once(program: &Path, case: Case) -> Result<Measured> {
     let cluster = Cluster::upstream().await?;
     let client = cluster.client();
     cluster.install(edgegrid_api::crds()).await?;

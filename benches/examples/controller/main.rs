@@ -34,6 +34,9 @@ struct Args {
     /// Only the two smallest cases: a minute, for CI.
     #[arg(long)]
     quick: bool,
+    /// How often each case is measured; the run with the middle share of the creates' rate is told.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    runs: usize,
     /// Only this case, as `GRIDSxUNITS`; may be repeated.
     #[arg(long, value_name = "GRIDSxUNITS")]
     case: Vec<cases::Case>,
@@ -59,7 +62,7 @@ async fn main() -> Result<()> {
     };
     for &case in &cases {
         eprintln!("{case} …");
-        results.push(cases::measure(&args.edgegrid, case).await?);
+        results.push(cases::measure(&args.edgegrid, case, args.runs).await?);
     }
     let mut beside = Vec::new();
     if let Some(seload) = &args.seload {

@@ -13,7 +13,7 @@ const MIB: u64 = 1024 * 1024;
 /// All of them; without the last one if nothing was measured beside SuperEdge.
 pub(crate) fn tables(results: &[Measured], beside: &[beside_superedge::Measured]) -> String {
     format!(
-        "{} · {} · kube-apiserver and etcd without fsync over loopback TLS\n\n{}\n{}\n{}",
+        "{} · {} · kube-apiserver and etcd without fsync over loopback TLS · the run in the middle of several\n\n{}\n{}\n{}",
         Timestamp::now().strftime("%Y-%m-%d"),
         machine(),
         stamping(results),

@@ -16,7 +16,7 @@ pub type Outcomes = BTreeMap<String, Result<(), WriteError>>;
 
 /// Units of one plan that are written at the same time. Small, because the executor serves
 /// whoever asks in order: a grid of a thousand units must not stand before one of a single unit.
-const SIDE_BY_SIDE: usize = 8;
+const SIDE_BY_SIDE: usize = 16;
 
 /// Makes plans true.
 #[derive(Clone)]
