@@ -280,7 +280,7 @@ impl Shared {
         }
         federation::say_link::<K>(&self.context, about, &mut status.conditions);
         let bytes = size + grid_status::bytes(&status);
-        // Of a thousand units each copy counts, so that there is never more than one besides the grid's own.
+        // A thousand units' states are large: never more than one copy besides the grid's own.
         let status = serde_json::to_value(status).map_err(Error::Build)?;
         if object.status() == Some(&K::Status::deserialize(&status).map_err(Error::Build)?) {
             return Ok(None);

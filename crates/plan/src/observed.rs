@@ -168,10 +168,11 @@ fn superedge_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<S
 
 #[derive(Deserialize)]
 struct Named {
+    #[serde(default)]
     metadata: Name,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Name {
     #[serde(default)]
     name: String,
