@@ -13,7 +13,10 @@ pub struct Packed(Box<str>);
 impl Packed {
     /// The value.
     pub fn value(&self) -> Value {
-        serde_json::from_str(&self.0).expect("invariant: written from a value")
+        let Ok(value) = serde_json::from_str(&self.0) else {
+            unreachable!("invariant: written from a value")
+        };
+        value
     }
 }
 
