@@ -50,7 +50,7 @@ pub(crate) fn caches() -> (Caches, Writers, ChildStores) {
     let (service_grids, service_grids_writer) = store();
     let (members, members_writer) = store();
     let (member_leases, member_leases_writer) = store();
-    let children = CHILD_KINDS.map(|kind| Writer::<Child>::new(kind));
+    let children = CHILD_KINDS.map(Writer::<Child>::new);
     let child_stores = std::array::from_fn(|n| children[n].as_reader());
     let caches = Caches {
         nodes,
