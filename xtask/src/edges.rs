@@ -5,9 +5,11 @@
 //! cargo metadata  ─► edges between our crates ─► table::violations
 //! cargo tree      ─► all that a pure crate reaches ┐
 //! its clippy.toml ─► what its code may not call    ┴► purity::violations
+//! every source file ─► modules that use each other ─► rings::violations
 //! ```
 
 mod purity;
+mod rings;
 mod table;
 
 use anyhow::{Context, Result, bail};
@@ -16,21 +18,21 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use crate::process;
 use table::{Crate, Edge, Kind};
 
-/// Check which crate uses which, and that pure crates are pure.
+/// Check which crate uses which, that pure crates are pure, and that no modules use each other in a ring.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Only look for modules that use each other in a ring.
+    #[arg(long)]
+    rings: bool,
+}
 
-pub(crate) fn run(_: &Args) -> Result<()> {
-    check()
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.rings { no_rings() } else { check() }
 }
 
 /// Fails with every violation, one per line.
 pub(crate) fn check() -> Result<()> {
-    let metadata = MetadataCommand::new()
-        .current_dir(process::root())
-        .no_deps()
-        .exec()
-        .context("read the workspace's manifests")?;
+    let metadata = metadata()?;
     let crates = crates(&metadata);
     let mut violations = table::violations(&crates);
     for name in table::PURE
@@ -40,10 +42,33 @@ pub(crate) fn check() -> Result<()> {
         let package = package_of(&metadata, name).context("find a pure crate's package")?;
         violations.extend(purity::check(package)?);
     }
+    verdict(&violations)
+}
+
+fn no_rings() -> Result<()> {
+    let metadata = metadata()?;
+    let targets = metadata.workspace_packages();
+    let rings: Vec<Vec<String>> = targets
+        .iter()
+        .flat_map(|package| &package.targets)
+        .map(|target| rings::check(target.src_path.as_std_path()))
+        .collect::<Result<_>>()?;
+    verdict(&rings.concat())
+}
+
+fn verdict(violations: &[String]) -> Result<()> {
     if violations.is_empty() {
         return Ok(());
     }
     bail!("the architecture is not kept:\n{}", violations.join("\n"));
+}
+
+fn metadata() -> Result<Metadata> {
+    MetadataCommand::new()
+        .current_dir(process::root())
+        .no_deps()
+        .exec()
+        .context("read the workspace's manifests")
 }
 
 fn crates(metadata: &Metadata) -> Vec<Crate> {
