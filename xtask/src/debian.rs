@@ -1,8 +1,6 @@
 //! What the network lab needs from the system: root, and a few commands that Debian packages bring.
 
-use std::path::Path;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use crate::process;
 
@@ -14,27 +12,34 @@ const COMMANDS: &[(&str, &str)] = &[
     ("nft", "nftables"),
 ];
 
-/// Folders that a plain user's PATH often lacks.
-const SYSTEM_FOLDERS: &[&str] = &["/usr/sbin", "/sbin"];
-
-/// Makes sure that the lab can run, installing what is missing; the error says why it cannot.
+/// Makes sure that the lab can run, installing what is missing; the error says in one line why it cannot.
 pub(crate) fn ensure() -> Result<()> {
+    let missing = packages_for(|command| process::on_path(command).is_none());
+    let list = missing.join(" ");
     if !rustix::process::geteuid().is_root() {
-        bail!("network namespaces need root");
+        let and_packages = if missing.is_empty() {
+            String::new()
+        } else {
+            format!(" and the packages {list}")
+        };
+        bail!("network namespaces need root{and_packages}");
     }
-    let missing = packages_for(|command| !is_installed(command));
     if missing.is_empty() {
         return Ok(());
     }
-    let list = missing.join(" ");
     if process::on_path("apt-get").is_none() {
-        bail!("there is no apt-get to install {list} with");
+        bail!("install {list} first: there is no apt-get to do it here");
     }
     eprintln!("installing from Debian: {list}");
+    install(&missing).map_err(|error| {
+        let why = format!("{error:#}").replace('\n', " ");
+        anyhow!("install {list} first: {why}")
+    })
+}
+
+fn install(packages: &[&str]) -> Result<()> {
     apt_get(&["update"])?;
-    let mut install = vec!["install", "-y", "--no-install-recommends"];
-    install.extend(missing);
-    apt_get(&install).with_context(|| format!("install {list}"))
+    apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
 fn packages_for(is_missing: impl Fn(&str) -> bool) -> Vec<&'static str> {
@@ -43,11 +48,6 @@ fn packages_for(is_missing: impl Fn(&str) -> bool) -> Vec<&'static str> {
         .filter(|(command, _)| is_missing(command))
         .map(|(_, package)| *package)
         .collect()
-}
-
-fn is_installed(command: &str) -> bool {
-    let in_folder = |folder: &&str| Path::new(*folder).join(command).is_file();
-    process::on_path(command).is_some() || SYSTEM_FOLDERS.iter().any(in_folder)
 }
 
 fn apt_get(arguments: &[&str]) -> Result<()> {

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use edgegrid_upstream::{Program, defaults};
 
-use crate::program::{Build, EDGEGRID};
-use crate::{process, upstream};
+use crate::program::{self, Build, EDGEGRID, comparing};
+use crate::{debian, process, upstream};
 
 /// Show edgegrid at work on a real control plane with simulated nodes.
 #[derive(clap::Args)]
@@ -15,21 +15,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    show(args, Build::Alone)
+}
+
+/// The README's first command, to its end, on the programs that the tests were built with.
+pub(crate) fn once() -> Result<()> {
+    show(&Args { once: true }, Build::WithTests)
+}
+
+fn show(args: &Args, build: Build) -> Result<()> {
     upstream::ensure(&programs())?;
-    let edgegrid = EDGEGRID.built(Build::Alone)?;
-    let mut demo = process::cargo();
-    demo.env("EDGEGRID_BINARY", edgegrid.get_program());
-    demo.args([
-        "run",
-        "--quiet",
-        "--package",
-        "edgegrid-e2e",
-        "--example",
-        "demo",
-        "--",
-    ]);
+    let walk_through = comparing("demo");
+    let built = program::build(&[EDGEGRID, walk_through], build)?;
+    let mut demo = built.command(walk_through)?;
+    demo.env("EDGEGRID_BINARY", built.command(EDGEGRID)?.get_program());
     if args.once {
         demo.arg("--once");
+    }
+    if let Err(why) = debian::ensure() {
+        demo.arg(format!("--without-packets={why:#}"));
     }
     process::run(&mut demo)
 }

@@ -1,10 +1,13 @@
 //! Starting other programs: always from the workspace's root, always with an error that names the command.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+/// Folders of programs such as iptables, which the PATH of a plain user or of a container may lack.
+const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// The workspace's root folder.
 pub(crate) fn root() -> &'static Path {
@@ -12,13 +15,13 @@ pub(crate) fn root() -> &'static Path {
     xtask.parent().unwrap_or(xtask)
 }
 
-/// A program, to be run at the workspace's root.
+/// A program, to be run at the workspace's root, with [`SYSTEM_FOLDERS`] on its PATH.
 ///
 /// Without what `cargo run` told us about our own package: build scripts look at it, and
 /// would compile their crates anew whenever one changes between `cargo xtask` and `cargo`.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(root());
+    command.current_dir(root()).env("PATH", search_path());
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -68,12 +71,25 @@ fn captured(command: &mut Command) -> Result<String> {
         .with_context(|| format!("read the output of {}", line(command)))
 }
 
-/// Where `program` is on PATH.
+/// Where `program` is on PATH or in [`SYSTEM_FOLDERS`].
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
+    std::env::split_paths(&search_path())
         .map(|folder| folder.join(program))
         .find(|candidate| candidate.is_file())
+}
+
+fn search_path() -> OsString {
+    with_system_folders(&std::env::var_os("PATH").unwrap_or_default())
+}
+
+fn with_system_folders(path: &OsStr) -> OsString {
+    let mut folders: Vec<PathBuf> = std::env::split_paths(path).collect();
+    for folder in SYSTEM_FOLDERS.map(PathBuf::from) {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    std::env::join_paths(folders).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The command as one would type it, without the folders of the program itself.
@@ -99,6 +115,13 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_of_the_system_are_found_whatever_path_says() {
+        let path = |text: &str| with_system_folders(OsStr::new(text));
+        assert_eq!(path("/usr/bin"), "/usr/bin:/usr/sbin:/sbin");
+        assert_eq!(path("/sbin:/usr/sbin"), "/sbin:/usr/sbin");
+    }
 
     #[test]
     fn a_command_is_shown_so_that_a_shell_takes_it_back() {

@@ -1,6 +1,5 @@
 //! Programs of ours: built by cargo, which also says where it has put them.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -56,28 +55,53 @@ pub(crate) const fn comparing(name: &'static str) -> Program {
     }
 }
 
+/// Programs that cargo has just built.
+pub(crate) struct Built {
+    artifacts: Vec<Artifact>,
+}
+
+/// Builds programs in one go, so that what they share is compiled once.
+pub(crate) fn build(programs: &[Program], build: Build) -> Result<Built> {
+    let mut cargo = process::cargo();
+    cargo.args(["build", "--message-format=json-render-diagnostics"]);
+    cargo.args(match build {
+        Build::Alone => &[][..],
+        Build::Release => &["--release"],
+        Build::Shipped => &["--profile", "dist"],
+        Build::WithTests => &["--workspace", "--tests"],
+    });
+    for program in programs {
+        cargo.args([program.flag, program.name]);
+        if !matches!(build, Build::WithTests) {
+            cargo.args(["--package", program.package]);
+        }
+    }
+    let messages = process::output_in_view(&mut cargo)?;
+    let artifacts = Message::parse_stream(messages.as_bytes())
+        .filter_map(|message| match message {
+            Ok(Message::CompilerArtifact(artifact)) => Some(artifact),
+            _ => None,
+        })
+        .collect();
+    Ok(Built { artifacts })
+}
+
+impl Built {
+    /// One of the programs; arguments can be added to the command.
+    pub(crate) fn command(&self, program: Program) -> Result<Command> {
+        let mut artifacts = self.artifacts.iter();
+        let artifact = artifacts.find(|artifact| program.is(artifact));
+        let path = artifact
+            .and_then(|artifact| artifact.executable.as_ref())
+            .with_context(|| format!("cargo named no program `{}`", program.name))?;
+        Ok(process::command(path))
+    }
+}
+
 impl Program {
     /// Builds it; arguments can be added to the command.
-    pub(crate) fn built(self, build: Build) -> Result<Command> {
-        let what: &[&str] = match build {
-            Build::Alone => &["--package", self.package],
-            Build::Release => &["--package", self.package, "--release"],
-            Build::Shipped => &["--package", self.package, "--profile", "dist"],
-            Build::WithTests => &["--workspace", "--tests"],
-        };
-        let mut cargo = process::cargo();
-        cargo.args(["build", "--message-format=json-render-diagnostics"]);
-        cargo.args([self.flag, self.name]).args(what);
-        let messages = process::output_in_view(&mut cargo)?;
-        let found: Option<PathBuf> = Message::parse_stream(messages.as_bytes())
-            .filter_map(Result::ok)
-            .find_map(|message| match message {
-                Message::CompilerArtifact(artifact) if self.is(&artifact) => artifact.executable,
-                _ => None,
-            })
-            .map(Into::into);
-        let path = found.with_context(|| format!("cargo named no program `{}`", self.name))?;
-        Ok(process::command(path))
+    pub(crate) fn built(self, how: Build) -> Result<Command> {
+        build(&[self], how)?.command(self)
     }
 
     /// The program itself, not the tests inside it, which are an artifact of the same target.

@@ -11,6 +11,8 @@ mod traffic;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -26,34 +28,48 @@ struct Args {
     /// End after the last step instead of waiting for Ctrl-C (also when there is no terminal).
     #[arg(long)]
     once: bool,
+
+    /// Leave out the steps with real packets, for this reason.
+    #[arg(long, value_name = "WHY")]
+    without_packets: Option<String>,
 }
 
 const STEPS: usize = 8;
 const NODES: [&str; 6] = ["bj-1", "bj-2", "bj-3", "gz-1", "gz-2", "gz-3"];
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
     let args = Args::parse();
-    tokio::select! {
+    let result = tokio::select! {
         result = walk_through(&args) => result,
         stopped = tokio::signal::ctrl_c() => {
-            stopped.context("listen for Ctrl-C")?;
             println!("\nstopped; the cluster is gone");
-            Ok(())
+            stopped.context("listen for Ctrl-C")
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
         }
     }
 }
 
 async fn walk_through(args: &Args) -> Result<()> {
     title(1, "start Kubernetes 1.37 with six simulated nodes");
-    let lab = traffic::lab().await;
+    let lab = match args.without_packets {
+        Some(_) => None,
+        None => Some(Arc::new(Lab::start().await?)),
+    };
+    let lab = lab.as_ref();
     let cluster = Cluster::upstream().version("1.37").with_controllers();
-    let cluster = match &lab {
-        Ok(lab) => cluster.listen_on(lab.gateway()).pods(lab.clone()).await?,
-        Err(_) => cluster.await?,
+    let cluster = match lab {
+        Some(lab) => cluster.listen_on(lab.gateway()).pods(lab.clone()).await?,
+        None => cluster.await?,
     };
     for name in NODES {
-        traffic::add_node(&cluster, lab.as_deref().ok(), name, &[]).await?;
+        traffic::add_node(&cluster, lab.map(Arc::as_ref), name, &[]).await?;
     }
     show(&cluster, &["get", "nodes"], |table| {
         ensure!(count(table, " Ready ") == 6, "not all six nodes are Ready");
@@ -78,17 +94,17 @@ async fn walk_through(args: &Args) -> Result<()> {
     sites(&cluster).await?;
     grids(&cluster).await?;
     a_mistake(&cluster).await?;
-    a_new_site(&cluster, lab.as_deref().ok()).await?;
+    a_new_site(&cluster, lab.map(Arc::as_ref)).await?;
     title(7, "traffic stays at home: curl of the Service in two sites");
-    match &lab {
-        Ok(lab) => traffic::stays_at_home(&cluster, lab).await?,
-        Err(why) => println!("left out: {why:#}"),
+    if let Some(lab) = lab {
+        traffic::stays_at_home(&cluster, lab).await?;
     }
+    left_out(args);
     title(8, "one name, in every site its own pod: edgegrid agent");
-    match &lab {
-        Ok(lab) => names::are_local(&cluster, lab).await?,
-        Err(why) => println!("left out: {why:#}"),
+    if let Some(lab) = lab {
+        names::are_local(&cluster, lab).await?;
     }
+    left_out(args);
     stay(&cluster, args.once).await
 }
 
@@ -210,6 +226,12 @@ async fn stay(cluster: &Cluster, once: bool) -> Result<()> {
     );
     println!("  kubectl get dg,ssg,sg,nu,ng");
     std::future::pending().await
+}
+
+fn left_out(args: &Args) {
+    if let Some(why) = &args.without_packets {
+        println!("left out: {why}");
+    }
 }
 
 fn title(number: usize, text: &str) {

@@ -2,9 +2,7 @@
 //! through `edgegrid wrapper`. Needs root, for network namespaces.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use edgegrid_testkit::edgegrid::{WRAPPER_ACCOUNT, binary};
@@ -14,13 +12,6 @@ use edgegrid_upstream::{Program, locate};
 
 const SERVICE: &str = "servicegrid-demo-svc";
 const REQUESTS: usize = 20;
-
-/// A lab to run the nodes in, or why there is none.
-pub(crate) async fn lab() -> Result<Arc<Lab>> {
-    let is_root = std::fs::metadata("/proc/self")?.uid() == 0;
-    ensure!(is_root, "network namespaces need root");
-    Ok(Arc::new(Lab::start().await?))
-}
 
 /// Adds a node, in a namespace of its own if there is a lab.
 pub(crate) async fn add_node(

@@ -9,6 +9,7 @@
 //! a module of its own here, called by the file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -142,7 +143,7 @@ impl Source {
             if n > 1 && is_colons(&tokens[n - 2..n]) {
                 continue;
             }
-            for name in at.from_root(&tokens[n..]) {
+            for name in at.names_below_root(&tokens[n..]) {
                 self.mentions.push(Mention {
                     from: at.module.first().cloned(),
                     name,
@@ -193,7 +194,7 @@ struct At<'a> {
 
 impl At<'_> {
     /// The names right below the crate's root that a path beginning here leads to.
-    fn from_root(&self, tokens: &[TokenTree]) -> Vec<String> {
+    fn names_below_root(&self, tokens: &[TokenTree]) -> Vec<String> {
         let mut depth = self.module.len();
         let mut rest = tokens;
         let Some(TokenTree::Ident(first)) = rest.first() else {
@@ -393,7 +394,7 @@ fn describe(root: &Path, ring: &BTreeSet<String>, uses: &Uses) -> String {
     );
     for ((from, to), place) in uses {
         if ring.contains(from) && ring.contains(to) {
-            text.push_str(&format!("\n    {from} uses {to} at {place}"));
+            let _ = write!(text, "\n    {from} uses {to} at {place}");
         }
     }
     text

@@ -64,7 +64,7 @@ pub(super) fn plan(
             },
         });
         left_out.extend(lab.map(|why| LeftOut {
-            what: format!("{}, its lab tests", step.name),
+            what: format!("{}, its part in the lab", step.name),
             why,
         }));
     }
@@ -167,6 +167,7 @@ mod tests {
             "tables",
             "diff-api",
             "e2e",
+            "demo",
             "diff-statefulset",
             "bench",
         ];
@@ -183,6 +184,13 @@ mod tests {
             .unwrap();
         assert!(e2e.filter().unwrap().ends_with("& not binary(/^lab/)"));
         let what: Vec<&str> = left_out.iter().map(|left| left.what.as_str()).collect();
-        assert_eq!(what, ["lab", "e2e, its lab tests"]);
+        assert_eq!(
+            what,
+            [
+                "lab",
+                "e2e, its part in the lab",
+                "demo, its part in the lab"
+            ]
+        );
     }
 }

@@ -199,6 +199,14 @@ pub(super) const STEPS: &[Step] = &[
         environment: &[],
     },
     Step {
+        // The README's first command; what it leaves out without the lab, it says itself.
+        name: "demo",
+        when: When::Full,
+        needs: &[Need::Programs(demo::programs), Need::LabForSome],
+        run: Run::Own(demo::once),
+        environment: &[],
+    },
+    Step {
         name: "diff-statefulset",
         when: When::Full,
         needs: &[Need::Programs(demo::programs)],
