@@ -54,7 +54,7 @@ async fn stamp(cluster: &Cluster, name: &str, within: Duration) {
     .unwrap();
 }
 
-/// A21: every right on secrets and nodes, no health, no metrics, and election off unless asked for.
+/// SuperEdge's controller has every right on secrets and nodes, no health, no metrics, and elects only if asked to.
 #[tokio::test]
 async fn the_shipped_manifests_run_it_and_a_signal_hands_over() {
     let cluster = Cluster::upstream().await.unwrap();

@@ -75,7 +75,6 @@ async fn the_walk_through_of_sites_deployments_and_services() {
     a_new_unit_and_its_end(&cluster).await;
 }
 
-/// Mission 2.1.
 async fn sites(cluster: &Cluster) {
     apply(cluster, "walkthrough/sites.yaml").await;
     let wanted = [
@@ -110,7 +109,6 @@ async fn sites(cluster: &Cluster) {
     }
 }
 
-/// Mission 2.2.
 async fn deployments(cluster: &Cluster) {
     apply(cluster, "seeds/001-deploymentgrid.yaml").await;
     let wanted = [
@@ -139,7 +137,6 @@ async fn deployments(cluster: &Cluster) {
     }
 }
 
-/// Mission 2.3.
 async fn services(cluster: &Cluster) {
     apply(cluster, "seeds/001-servicegrid.yaml").await;
     let service = eventually("the Service is there", async || {
@@ -162,7 +159,7 @@ async fn services(cluster: &Cluster) {
     );
 }
 
-/// Mission 2.6, and the last sentence of 2.3: both Services have the pods of all units.
+/// Both Services have the pods of all units.
 async fn an_ordinary_service(cluster: &Cluster) {
     let plain = ["create", "service", "clusterip", "plain", "--tcp=80:8080"];
     cluster.kubectl(plain).await.unwrap();
@@ -195,7 +192,6 @@ async fn an_ordinary_service(cluster: &Cluster) {
     );
 }
 
-/// Mission 2.5.
 async fn a_new_unit_and_its_end(cluster: &Cluster) {
     cluster
         .add_nodes([node("sh-1").label("location", "shanghai")])
@@ -231,7 +227,6 @@ async fn stateful_sets_canaries_scalers_and_strangers() {
     strangers(&cluster).await;
 }
 
-/// Mission 2.7.
 async fn stateful_sets(cluster: &Cluster) {
     apply(cluster, "seeds/001-servicegrid.yaml").await;
     apply(cluster, "seeds/001-statefulsetgrid.yaml").await;
@@ -259,7 +254,7 @@ async fn stateful_sets(cluster: &Cluster) {
     shows(cluster, &["get", "statefulset"], &[]).await;
 }
 
-/// Mission 2.9 and 2.12: key `zone`, no NodeUnit, the seed's own manifest.
+/// Key `zone`, no NodeUnit, SuperEdge's own manifest.
 async fn a_canary_on_nodes_labelled_by_hand(cluster: &Cluster) {
     for (node, zone) in [("bj-1", "zone1"), ("gz-1", "zone2"), ("gz-2", "zone3")] {
         cluster

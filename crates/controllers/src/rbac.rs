@@ -187,7 +187,7 @@ fn definitions() -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Defect A21: SuperEdge's controller may do everything with secrets and nodes.
+    /// SuperEdge's controller may do everything with secrets and nodes.
     #[test]
     fn nothing_is_allowed_by_a_star_and_nothing_twice() {
         let mut seen = std::collections::BTreeSet::new();

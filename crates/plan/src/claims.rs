@@ -7,7 +7,7 @@
 //! | an orphan that carries this grid's labels | adopted |
 //! | any other | somebody else's: `NameTaken` |
 //!
-//! Labels alone make nothing ours (defect A12): an object that merely carries them is left alone.
+//! Labels alone make nothing ours: an object that merely carries them is left alone.
 
 use std::collections::BTreeMap;
 

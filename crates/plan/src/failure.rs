@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(new.reason, reason::REFUSED);
     }
 
-    /// Defect A19: a conflict must not be taken for success.
+    /// A conflict must not be taken for success.
     #[test]
     fn everything_else_is_tried_again_ever_more_seldom() {
         let mut failure = None;

@@ -112,7 +112,7 @@ pub fn annotation_of<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str>
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// Whether a grid is a copy or a mirror of another, which stamps nothing (defect B3). One whose label
+/// Whether a grid is a copy or a mirror of another, which stamps nothing. One whose label
 /// was taken off by hand is still known by who applied it.
 pub fn is_copy(metadata: &ObjectMeta) -> bool {
     let is_marked = label_of(metadata, label::DISTRIBUTED).is_some();
@@ -140,7 +140,7 @@ pub fn has_finalizer(metadata: &ObjectMeta, name: &str) -> bool {
     metadata.finalizers.iter().flatten().any(|own| own == name)
 }
 
-/// The grid that a copy or a mirror of ours stands for. One that merely carries the labels is a stranger's (defect B8);
+/// The grid that a copy or a mirror of ours stands for. One that merely carries the labels is a stranger's;
 /// SuperEdge's are known by their owner, and become ours.
 pub fn stands_for(metadata: &ObjectMeta) -> Option<Key> {
     let is_superedges = controller(metadata)
@@ -249,7 +249,7 @@ impl Wanted {
             );
             operations.push(json!({ "op": "remove", "path": path }));
         }
-        // An owner in another namespace counts as none, and Kubernetes deletes what it owns (defect B1).
+        // An owner in another namespace counts as none, and Kubernetes deletes what it owns.
         if wants_mark && existing.metadata.owner_references.is_some() {
             operations.push(json!({ "op": "remove", "path": "/metadata/ownerReferences" }));
         }
@@ -267,7 +267,7 @@ impl Wanted {
     }
 }
 
-/// Takes one of our finalizers off an object, and no other's (defect B4).
+/// Takes one of our finalizers off an object, and no other's.
 pub(crate) fn release(object: &GridObject, name: &str) -> Option<Step> {
     let mut finalizers = object.metadata.finalizers.iter().flatten();
     let place = finalizers.position(|own| own == name)?;

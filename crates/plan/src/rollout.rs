@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Defect A22: all sites changed at the same time.
+    /// In SuperEdge all sites change at the same time.
     #[test]
     fn as_many_units_are_changed_as_may_be_in_flight() {
         let outdated = || units(&["a", "b", "c", "d"]);

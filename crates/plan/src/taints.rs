@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    // SuperEdge defect E7: with two missing taints it wrote one of them twice.
+    // With two missing taints SuperEdge wrote one of them twice.
     #[test]
     fn several_missing_taints_are_added_once_each() {
         let operations = operations(

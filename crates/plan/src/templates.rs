@@ -12,7 +12,7 @@ use crate::step::Step;
 
 impl Templates {
     /// The template of a unit: the one `templates` names for it, else the default one. One that
-    /// is not there is this unit's trouble alone (defect A9).
+    /// is not there is this unit's trouble alone.
     pub fn chosen(&self, unit: &str) -> Result<&Template, Trouble> {
         let name = match self.by_unit.get(unit) {
             Some(name) => template_name(Some(name)),
@@ -107,7 +107,6 @@ mod tests {
         }))
     }
 
-    /// Mission 2.9.
     #[test]
     fn a_unit_gets_the_template_named_for_it_else_the_default() {
         let grid = canary();
@@ -120,7 +119,6 @@ mod tests {
         assert_eq!(replicas("zone4"), Ok(Some(1)));
     }
 
-    /// Defect A9.
     #[test]
     fn a_template_that_is_not_there_is_the_trouble_of_its_unit() {
         let trouble = canary().templates.chosen("zone5").unwrap_err();

@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Defect A14: names that are not legal make a unit's workload uncreatable for ever.
+    /// Names that are not legal make a unit's workload uncreatable for ever.
     #[test]
     fn a_unit_of_any_label_value_gets_a_legal_readable_and_distinct_name() {
         let long = "a".repeat(63);
@@ -174,7 +174,7 @@ mod tests {
         assert!(alike[0].starts_with("web-a-b-"), "{alike:?}");
     }
 
-    /// Defect A13: keys such as `topology.kubernetes.io/zone` are no label values.
+    /// Keys such as `topology.kubernetes.io/zone` are no label values.
     #[test]
     fn any_text_becomes_a_label_value() {
         for text in [

@@ -10,7 +10,7 @@ use edgegrid_testkit::eventually;
 use walk_through::{BARE, full, short};
 use world::{UNITS, World};
 
-/// Mission 2.8 word for word, in both units and all three ways.
+/// In both units, and by all three ways.
 #[tokio::test]
 async fn in_each_site_the_short_name_is_the_local_pod() {
     let world = World::start().await;

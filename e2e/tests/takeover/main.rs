@@ -3,8 +3,6 @@
 //! ```text
 //! SuperEdge's writes, long ago ─► kube-controller-manager, kube-scheduler: pods ─► edgegrid: the very same pods
 //! ```
-//!
-//! Names as E1 are SuperEdge's defects.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -117,7 +115,7 @@ async fn grids_are_ready(cluster: &Cluster) {
     }
 }
 
-/// What E1 left on sh-2 goes, all else stays, and none of it is site-manager's any more.
+/// Labels of the unit that sh-2 left long ago go, all else stays, and none of it is site-manager's any more.
 async fn nodes_keep_all_but_what_is_stale(cluster: &Cluster, nodes: &mut Looks) {
     take(nodes, "sh-2", "labels", "shanghai");
     take(nodes, "sh-2", "labels", "location");
@@ -220,7 +218,7 @@ async fn a_unit_stops_setting_what_it_set(cluster: &Cluster, nodes: &mut Looks) 
 }
 
 /// A variable, a label and a port that SuperEdge had written go when their grid no longer has them. Its hash stays with
-/// the pods (defect A8), for example when a tool that keeps manifests puts the grid back.
+/// the pods, for example when a tool that keeps manifests puts the grid back.
 async fn grids_drop_what_superedge_had_set(cluster: &Cluster, before: &Looks) {
     let remove = |path: &str| json!({ "op": "remove", "path": path });
     let variable = remove("/spec/template/template/spec/containers/0/env/3");

@@ -68,7 +68,7 @@ fn set_node(unit: &str) -> Value {
     }
 }
 
-/// Definitions without our schemas, columns and mark. Grids have no status subresource (defect A1), sites an
+/// Definitions without our schemas, columns and mark. Grids have no status subresource, sites an
 /// older version whose webhook went with site-manager.
 fn definitions() -> Vec<CustomResourceDefinition> {
     let schema = json!({ "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } });

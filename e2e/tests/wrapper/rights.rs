@@ -55,7 +55,7 @@ async fn every_verb_that_it_does_not_need_is_refused() {
     has_exactly(&cluster, settings, WRAPPER_ACCOUNT, &GRANTED).await;
 }
 
-// Defect D9: every right on pods, nodes and sets in a token on every edge box.
+// SuperEdge leaves a token with every right on pods, nodes and sets on every edge machine.
 #[tokio::test]
 async fn the_agent_may_read_stateful_sets_besides_and_nothing_else() {
     let cluster = Cluster::upstream().await.unwrap();

@@ -7,10 +7,10 @@
 mod harness;
 
 mod cost;
-mod defects;
 mod edits;
 mod leaving;
 mod links;
 mod model;
 mod stage;
+mod superedge_defects;
 mod walk_through;

@@ -1,4 +1,4 @@
-//! Canary by unit (mission 2.9), the same for both kinds.
+//! Canary by unit, the same for both kinds.
 
 use std::time::Duration;
 
@@ -120,7 +120,7 @@ async fn unused_templates_are_dropped_only_when_asked_for_and_never_one_in_use()
     Ok(())
 }
 
-/// A9: one typo in `templates` froze the application everywhere, without a word. Definitions of
+/// In SuperEdge one typo in `templates` froze the application everywhere, without a word. Definitions of
 /// SuperEdge let such objects in, so they may be stored.
 #[tokio::test(start_paused = true)]
 async fn a_missing_template_stops_its_own_unit_only_and_says_so() -> Result<()> {

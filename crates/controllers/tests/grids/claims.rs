@@ -191,7 +191,7 @@ async fn an_orphan_with_our_labels_and_a_wanted_name_is_adopted() -> Result<()> 
     Ok(())
 }
 
-/// A12: labelling any stray Deployment got it adopted and deleted.
+/// In SuperEdge any stray Deployment with the label was adopted and deleted.
 #[tokio::test(start_paused = true)]
 async fn a_stray_object_that_merely_carries_our_labels_is_left_alone() -> Result<()> {
     let cluster = two_zones().await?;
@@ -216,7 +216,7 @@ async fn a_stray_object_that_merely_carries_our_labels_is_left_alone() -> Result
     Ok(())
 }
 
-/// A12: an owned child that lost the label was deleted.
+/// SuperEdge deleted a child that lost the label.
 #[tokio::test(start_paused = true)]
 async fn an_owned_child_that_lost_our_label_is_recognised_and_repaired() -> Result<()> {
     let cluster = two_zones().await?;

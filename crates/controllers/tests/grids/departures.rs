@@ -1,4 +1,4 @@
-//! Units that are no more (A11): an outage must not take a site's application with it.
+//! Units that are no more : an outage must not take a site's application with it.
 
 use std::time::Duration;
 
@@ -183,7 +183,7 @@ async fn without_a_grace_period_a_unit_goes_at_once() -> Result<()> {
     stage.children(DEPLOYMENT, &["web-a"]).await
 }
 
-/// A17: the last unit's state stayed in the status for ever.
+/// In SuperEdge the last unit's state stayed in the status for ever.
 #[tokio::test(start_paused = true)]
 async fn the_status_of_the_last_unit_goes_with_it() -> Result<()> {
     let (cluster, _running) = stamped().await?;

@@ -55,7 +55,7 @@ async fn what_we_set_and_somebody_changed_is_put_back() -> Result<()> {
     Ok(())
 }
 
-/// A7: a whole PUT wiped annotations, and `kubectl rollout restart` was undone.
+/// SuperEdge replaced the whole object: annotations were lost, and `kubectl rollout restart` was undone.
 #[tokio::test(start_paused = true)]
 async fn what_others_added_stays() -> Result<()> {
     let (cluster, running) = stamped(&deployment_spec(IMAGE, Some(2))).await?;
@@ -134,7 +134,7 @@ async fn what_the_template_no_longer_has_goes_away() -> Result<()> {
     Ok(())
 }
 
-/// A2: a nodeSelector in the template was shared by all units, and the last unit's value won.
+/// In SuperEdge a nodeSelector in the template was shared by all units, and the last unit's value won.
 #[tokio::test(start_paused = true)]
 async fn a_templates_own_node_selector_is_added_to_each_units() -> Result<()> {
     let mut template = deployment_spec(IMAGE, Some(1));
@@ -156,7 +156,7 @@ async fn a_templates_own_node_selector_is_added_to_each_units() -> Result<()> {
     Ok(())
 }
 
-/// A3, A8, A15: SuperEdge wrote hashes, defaults and labels into the user's own object.
+/// SuperEdge wrote hashes, defaults and labels into the user's own object.
 #[tokio::test(start_paused = true)]
 async fn the_users_grid_is_not_written_but_for_its_status() -> Result<()> {
     let cluster = harness::cluster().await?;
@@ -216,7 +216,7 @@ async fn the_grids_labels_are_copied_and_taken_back() -> Result<()> {
     Ok(())
 }
 
-/// A4 and A10: without `replicas` SuperEdge crashed; with it every scale was undone.
+/// Without `replicas` SuperEdge crashed; with it every scale was undone.
 #[tokio::test(start_paused = true)]
 async fn replicas_that_the_template_does_not_name_are_left_to_whoever_scales() -> Result<()> {
     let (cluster, _running) = stamped(&deployment_spec(IMAGE, None)).await?;
@@ -335,7 +335,7 @@ async fn watch_replicas(cluster: &Cluster, name: &str) -> Result<Counts> {
     Ok(Counts { task, seen })
 }
 
-/// A5, A6 and A18: every node of a unit made its own write, every pass listed the namespace.
+/// In SuperEdge every node of a unit made its own write, and every pass listed the namespace.
 #[tokio::test(start_paused = true)]
 async fn stamping_costs_one_write_per_unit_however_many_nodes_it_has() -> Result<()> {
     let cluster = harness::cluster().await?;

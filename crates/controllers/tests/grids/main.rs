@@ -1,7 +1,7 @@
 //! DeploymentGrid, StatefulSetGrid and ServiceGrid on an embedded cluster, in virtual time.
 //!
 //! The embedded server has no Deployment controller yet, so that the tests set the children's
-//! status themselves. Numbers such as A9 name the defects of SuperEdge that a test guards against.
+//! status themselves. What SuperEdge does wrong, and which test shows the opposite: `docs/superedge-defects.md`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -11,7 +11,7 @@ use crate::stage::*;
 
 const IMAGE: &str = "superedge/echoserver:2.2";
 
-/// A14: grids `a` with unit `b-c` and `a-b` with unit `c` want the same name.
+/// Grids `a` with unit `b-c` and `a-b` with unit `c` want the same name.
 #[tokio::test(start_paused = true)]
 async fn of_two_grids_that_want_one_name_the_second_says_so_and_neither_fights() -> Result<()> {
     let cluster = harness::cluster().await?;
@@ -56,7 +56,7 @@ async fn of_two_grids_that_want_one_name_the_second_says_so_and_neither_fights()
     Ok(())
 }
 
-/// A13: keys such as `topology.kubernetes.io/zone` are no label values.
+/// Keys such as `topology.kubernetes.io/zone` are no label values.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_no_label_value_is_hashed_and_noted() -> Result<()> {
     let key = "topology.kubernetes.io/zone";
@@ -104,7 +104,7 @@ async fn a_key_that_is_no_label_value_is_hashed_and_noted() -> Result<()> {
     Ok(())
 }
 
-/// A14: a unit whose value makes no legal name silently had no application.
+/// In SuperEdge a unit whose value makes no legal name silently had no application.
 #[tokio::test(start_paused = true)]
 async fn a_unit_of_any_value_gets_its_workload() -> Result<()> {
     let cluster = harness::cluster().await?;

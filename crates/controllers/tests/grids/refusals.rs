@@ -208,7 +208,7 @@ async fn a_refused_object_stops_its_own_unit_only_and_is_tried_again_ever_more_s
     Ok(())
 }
 
-/// A19: a conflict was taken for success and not repeated.
+/// In SuperEdge a conflict was taken for success and not repeated.
 #[tokio::test(start_paused = true)]
 async fn a_conflict_or_a_lost_request_is_repeated() -> Result<()> {
     for fault in [

@@ -1,4 +1,4 @@
-//! Unit by unit (A22): how a changed template reaches the sites.
+//! Unit by unit: how a changed template reaches the sites.
 
 use std::time::Duration;
 

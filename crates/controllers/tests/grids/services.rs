@@ -1,4 +1,4 @@
-//! ServiceGrid: one Service that follows its grid (A16), without losing what was allocated.
+//! ServiceGrid: one Service that follows its grid, without losing what was allocated.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn made(grid_object: &Value) -> Result<(Cluster, Running)> {
     Ok((cluster, running))
 }
 
-/// A16: the owner came with a second write, and every update dropped it again.
+/// In SuperEdge the owner came with a second write, and every update dropped it again.
 #[tokio::test(start_paused = true)]
 async fn a_service_is_owned_from_its_first_moment() -> Result<()> {
     let (cluster, running) = made(&grid("zone", &template())).await?;
@@ -64,7 +64,7 @@ async fn a_service_is_owned_from_its_first_moment() -> Result<()> {
     Ok(())
 }
 
-/// A16: removed ports and selector keys, and a changed key, never reached the Service.
+/// In SuperEdge removed ports and selector keys, and a changed key, never reached the Service.
 #[tokio::test(start_paused = true)]
 async fn a_service_follows_its_grid_and_keeps_what_was_allocated() -> Result<()> {
     let (cluster, _running) = made(&grid("zone", &template())).await?;
@@ -98,7 +98,7 @@ async fn a_service_follows_its_grid_and_keeps_what_was_allocated() -> Result<()>
     Ok(())
 }
 
-/// A16: kubectl's last-applied was copied, so that kubectl took the Service for the grid.
+/// SuperEdge copied kubectl's last-applied, so that kubectl took the Service for the grid.
 #[tokio::test(start_paused = true)]
 async fn the_grids_annotations_are_copied_but_for_kubectls_own() -> Result<()> {
     let mut object = grid("zone", &template());
@@ -251,7 +251,7 @@ async fn what_somebody_changed_in_a_service_is_put_back_and_what_they_added_stay
     Ok(())
 }
 
-/// A20: definitions frozen at an old Kubernetes dropped newer fields without a word.
+/// SuperEdge's definitions, frozen at an old Kubernetes, dropped newer fields without a word.
 #[tokio::test(start_paused = true)]
 async fn fields_of_a_newer_kubernetes_reach_the_service() -> Result<()> {
     let mut newer = template();
@@ -267,7 +267,7 @@ async fn fields_of_a_newer_kubernetes_reach_the_service() -> Result<()> {
     Ok(())
 }
 
-/// A16: a condition once set was never cleared.
+/// In SuperEdge a condition once set was never cleared.
 #[tokio::test(start_paused = true)]
 async fn conditions_go_when_their_reason_does() -> Result<()> {
     let (cluster, _running) = made(&grid("zone", &template())).await?;

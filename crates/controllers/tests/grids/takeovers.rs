@@ -229,7 +229,7 @@ async fn what_superedge_set_can_be_removed_afterwards() -> Result<()> {
     Ok(())
 }
 
-/// A8: the hash may vanish from the grid's own template (a tool that keeps manifests puts it back); pods keep theirs.
+/// The hash may vanish from the grid's own template (a tool that keeps manifests puts it back); pods keep theirs.
 #[tokio::test(start_paused = true)]
 async fn an_existing_hash_label_outlives_the_templates() -> Result<()> {
     let cluster = recorded().await?;

@@ -1,4 +1,4 @@
-//! The walk-through of the mission, as far as these kinds write objects (2.2, 2.3, 2.5, 2.6, 2.7, 2.12).
+//! What a user does with grids from first to last, as far as these kinds write objects.
 
 use anyhow::Result;
 use edgegrid_api::names::{annotation, condition, label};
@@ -18,7 +18,7 @@ const SIX_NODES: [&str; 6] = [
 const DEMO: &str = "deploymentgrid-demo";
 const IMAGE: &str = "superedge/echoserver:2.2";
 
-/// Mission 2.2; and A1, A17: a status that is there, with the generation it is about.
+/// And there is a status, which says which generation it is about.
 #[tokio::test(start_paused = true)]
 async fn a_deployment_grid_stamps_one_deployment_into_every_unit() -> Result<()> {
     let cluster = harness::cluster().await?;
@@ -114,7 +114,6 @@ async fn selectors_of_two_units_never_select_the_same_pods() -> Result<()> {
     Ok(())
 }
 
-/// Mission 2.3.
 #[tokio::test(start_paused = true)]
 async fn a_service_grid_makes_exactly_one_service_that_it_owns() -> Result<()> {
     let cluster = harness::cluster().await?;
@@ -156,7 +155,6 @@ async fn a_service_grid_makes_exactly_one_service_that_it_owns() -> Result<()> {
     Ok(())
 }
 
-/// Mission 2.5.
 #[tokio::test(start_paused = true)]
 async fn a_unit_comes_with_its_first_node_and_goes_with_its_last() -> Result<()> {
     let cluster = harness::cluster().await?;
@@ -198,7 +196,7 @@ async fn a_unit_comes_with_its_first_node_and_goes_with_its_last() -> Result<()>
     Ok(())
 }
 
-/// Mission 2.6: an ordinary Service beside a grid is none of ours.
+/// A Service that no grid wrote, with pods of a grid behind it.
 #[tokio::test(start_paused = true)]
 async fn an_ordinary_service_is_left_alone() -> Result<()> {
     let cluster = harness::cluster().await?;
@@ -229,7 +227,6 @@ async fn an_ordinary_service_is_left_alone() -> Result<()> {
     Ok(())
 }
 
-/// Mission 2.7.
 #[tokio::test(start_paused = true)]
 async fn a_stateful_set_grid_stamps_one_stateful_set_into_every_unit() -> Result<()> {
     let cluster = harness::cluster().await?;
@@ -264,7 +261,7 @@ async fn a_stateful_set_grid_stamps_one_stateful_set_into_every_unit() -> Result
     Ok(())
 }
 
-/// Mission 2.12, seeds 000 and 002: nodes labelled by kubectl only.
+/// SuperEdge's own examples: nodes labelled by kubectl only.
 #[tokio::test(start_paused = true)]
 async fn nodes_labelled_by_hand_make_units() -> Result<()> {
     let cluster = harness::cluster().await?;

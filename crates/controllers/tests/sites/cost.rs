@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::harness::{self, settle, start};
 use crate::{group_of, three_nodes};
 
-// E4, E5: every heartbeat led to a pass over every unit of the node, each with nine calls, and to a
+// In SuperEdge every heartbeat led to a pass over every unit of the node, each with nine calls, and to a
 // status that differed each time.
 #[tokio::test(start_paused = true)]
 async fn heartbeats_make_no_calls() -> Result<()> {
@@ -41,7 +41,7 @@ async fn heartbeats_make_no_calls() -> Result<()> {
     Ok(())
 }
 
-// E8: a resync wrote every listed node every 30 s.
+// In SuperEdge a resync wrote every listed node every 30 s.
 #[tokio::test(start_paused = true)]
 async fn an_hour_without_changes_and_a_restart_make_no_writes() -> Result<()> {
     let cluster = three_nodes().await?;

@@ -1,6 +1,6 @@
 //! NodeUnits, NodeGroups and node labels on an embedded cluster, in virtual time.
 //!
-//! Numbers as E9 are SuperEdge's defects that a rule keeps us from.
+//! What SuperEdge does wrong, and which test shows the opposite: `docs/superedge-defects.md`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../harness/mod.rs"]

@@ -22,7 +22,7 @@ fn by_zone(zone: &str) -> Value {
     json!({ "selector": { "matchLabels": { "zone": zone } } })
 }
 
-// E1: units by selector never removed anything.
+// In SuperEdge units by selector never removed anything.
 #[tokio::test(start_paused = true)]
 async fn a_selector_units_labels_go_when_the_node_leaves_and_when_the_unit_goes() -> Result<()> {
     let cluster = three_nodes().await?;
@@ -48,7 +48,7 @@ async fn a_selector_units_labels_go_when_the_node_leaves_and_when_the_unit_goes(
     Ok(())
 }
 
-// E2: one stale marker made a node's events count for no unit at all.
+// In SuperEdge one stale marker made a node's events count for no unit at all.
 #[tokio::test(start_paused = true)]
 async fn a_marker_of_a_unit_that_is_no_more_does_not_blind_the_others() -> Result<()> {
     let cluster = three_nodes().await?;
@@ -80,7 +80,7 @@ async fn a_marker_of_a_unit_that_is_no_more_does_not_blind_the_others() -> Resul
     Ok(())
 }
 
-// E3: a node that newly matched waited for a resync, up to 30 s; so did units to be found.
+// In SuperEdge a node that newly matched waited for a resync, up to 30 s; so did units to be found.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_newly_matches_is_labelled_at_once() -> Result<()> {
     let cluster = three_nodes().await?;
@@ -108,7 +108,7 @@ async fn a_node_that_newly_matches_is_labelled_at_once() -> Result<()> {
     .await
 }
 
-// E6: taints with NoSchedule were taken out of setNode.
+// SuperEdge took taints with NoSchedule out of setNode.
 #[tokio::test(start_paused = true)]
 async fn taints_of_set_node_stay_in_the_spec_and_reach_the_nodes_and_foreign_ones_stay()
 -> Result<()> {
@@ -136,7 +136,7 @@ async fn taints_of_set_node_stay_in_the_spec_and_reach_the_nodes_and_foreign_one
     Ok(())
 }
 
-// E7: two missing taints became duplicates, which the API refuses; annotations were compared with
+// In SuperEdge two missing taints became duplicates, which the API refuses; annotations were compared with
 // labels, so that every pass wrote.
 #[tokio::test(start_paused = true)]
 async fn two_missing_taints_and_an_annotation_are_written_once() -> Result<()> {
@@ -161,7 +161,7 @@ async fn two_missing_taints_and_an_annotation_are_written_once() -> Result<()> {
     Ok(())
 }
 
-// E9: two units of one group fought over a shared node for ever.
+// In SuperEdge two units of one group fought over a shared node for ever.
 #[tokio::test(start_paused = true)]
 async fn the_older_of_two_units_wins_the_younger_says_so_and_nothing_flaps() -> Result<()> {
     let cluster = three_nodes().await?;
@@ -204,7 +204,7 @@ async fn the_older_of_two_units_wins_the_younger_says_so_and_nothing_flaps() -> 
     Ok(())
 }
 
-// E10: removal went by key, so that one unit's end took what another, or a person, had set.
+// In SuperEdge removal went by key, so that one unit's end took what another, or a person, had set.
 #[tokio::test(start_paused = true)]
 async fn a_unit_that_goes_takes_only_what_it_put_and_nobody_changed() -> Result<()> {
     let cluster = three_nodes().await?;
@@ -245,7 +245,7 @@ async fn a_unit_that_goes_takes_only_what_it_put_and_nobody_changed() -> Result<
     .await
 }
 
-// E11: labels overwritten, type wrong, names not legal, never collected, two groups flip-flopping.
+// SuperEdge overwrote the found units' labels, gave them the wrong type, never collected them, and let two groups fight.
 #[tokio::test(start_paused = true)]
 async fn found_units_follow_their_nodes_and_serve_all_groups_with_the_same_keys() -> Result<()> {
     let cluster = three_nodes().await?;
@@ -288,7 +288,7 @@ async fn found_units_follow_their_nodes_and_serve_all_groups_with_the_same_keys(
     Ok(())
 }
 
-// E12: the finalizer went before the nodes were clean, so that a crash left labels behind.
+// In SuperEdge the finalizer went before the nodes were clean, so that a crash left labels behind.
 #[tokio::test(start_paused = true)]
 async fn a_unit_stays_until_its_nodes_are_clean_whatever_crashes() -> Result<()> {
     let cluster = three_nodes().await?;
@@ -316,7 +316,7 @@ async fn a_unit_stays_until_its_nodes_are_clean_whatever_crashes() -> Result<()>
     Ok(())
 }
 
-// E13: fields without any effect.
+// In SuperEdge these fields have no effect.
 #[tokio::test(start_paused = true)]
 async fn unschedulable_cordons_and_annotations_select() -> Result<()> {
     let cluster = three_nodes().await?;
@@ -354,7 +354,7 @@ async fn unschedulable_cordons_and_annotations_select() -> Result<()> {
     Ok(())
 }
 
-// E14: names and values went into labels unchecked.
+// In SuperEdge names and values went into labels unchecked.
 #[tokio::test(start_paused = true)]
 async fn what_no_label_can_be_is_left_out_and_said() -> Result<()> {
     let cluster = three_nodes().await?;
@@ -378,7 +378,7 @@ async fn what_no_label_can_be_is_left_out_and_said() -> Result<()> {
     Ok(())
 }
 
-// E16: whole-Node PUTs conflicted with the kubelet's, and the first conflict ended the pass for all
+// SuperEdge's whole-Node PUTs conflicted with the kubelet's, and the first conflict ended the pass for all
 // other nodes.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_written_stops_no_other_and_is_reported() -> Result<()> {

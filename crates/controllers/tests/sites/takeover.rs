@@ -90,7 +90,7 @@ async fn labels_of_superedge_stay_where_they_belong_and_are_ours_to_remove() -> 
     assert!(touched.take().len() <= 2, "taken over, and unit-node-all");
     assert!(
         labels(&cluster, "b1").await?.is_empty(),
-        "E1's leftovers go"
+        "labels of a unit that the node left long ago go"
     );
     let node = get_node(&cluster, "a1").await?;
     let holding = managers(node.metadata.managed_fields);

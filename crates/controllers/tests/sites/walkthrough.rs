@@ -1,4 +1,4 @@
-//! Mission 2.1, and the unit that holds every node.
+//! Units and groups from first to last, and the unit of every node.
 
 use anyhow::{Context, Result};
 use edgegrid_api::node_unit::UnitType;

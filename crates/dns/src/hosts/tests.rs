@@ -28,7 +28,7 @@ fn service(aliases: &[(&str, &[&str])]) -> ServiceRecords {
     }
 }
 
-// Defect D5: lines in random order make every look at the file a new one.
+// SuperEdge's lines in random order make every look at the file a new one.
 #[test]
 fn lines_are_sorted_with_all_addresses_of_both_families_and_no_full_name() {
     let mut records = Records::default();

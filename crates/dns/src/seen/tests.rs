@@ -26,7 +26,7 @@ fn addresses(records: &ServiceRecords) -> Vec<(&str, Vec<String>)> {
     hosts.map(|(name, host)| (&**name, text(host))).collect()
 }
 
-// Defect D4: SuperEdge publishes pods that are not ready, about to end or dead.
+// SuperEdge publishes pods that are not ready, about to end or dead.
 #[test]
 fn only_what_is_ready_and_stays_has_a_name() {
     let endpoints = json!([
@@ -59,7 +59,7 @@ fn a_pod_without_hostname_goes_by_its_address_behind_a_headless_service_only() {
     assert_eq!(&*plain.ports[0].protocol, "tcp");
 }
 
-// Defect D7: one address of one family per name.
+// SuperEdge tells one address of one family per name.
 #[test]
 fn a_name_has_the_addresses_of_both_families_once_each() {
     let one = |address: &str| json!([{ "addresses": [address], "hostname": "a" }]);

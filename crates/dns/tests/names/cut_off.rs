@@ -38,7 +38,7 @@ async fn cut_off_and_restarted_all_names_are_those_of_before() {
     agent.stop().await;
 }
 
-// Defects D5, D8: a file that is empty for a moment, and records dropped on any error.
+// SuperEdge's file is empty for a moment, and any error drops records.
 #[tokio::test(start_paused = true)]
 async fn who_knows_nothing_yet_leaves_the_hosts_file_alone() {
     let (cluster, folder) = (two_sites().await.unwrap(), tempfile::tempdir().unwrap());

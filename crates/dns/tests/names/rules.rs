@@ -31,7 +31,7 @@ async fn a_short_name_is_the_pod_of_the_own_site_and_full_names_keep_working() {
     }
 }
 
-// Defects D4, D8: names of dead pods, and of those whose set is gone.
+// SuperEdge keeps names of dead pods, and of those whose set is gone.
 #[tokio::test(start_paused = true)]
 async fn a_name_follows_its_pod_and_goes_with_it_at_once() {
     let (cluster, folder) = (two_sites().await.unwrap(), tempfile::tempdir().unwrap());
@@ -164,7 +164,7 @@ async fn a_pod_that_is_called_like_a_short_name_keeps_it_and_that_is_reported() 
     agent.stop().await;
 }
 
-// Defect D6: a set that has no owner ends SuperEdge's daemon.
+// A set that has no owner ends SuperEdge's daemon.
 #[tokio::test(start_paused = true)]
 async fn sets_of_superedge_count_by_labels_and_node_selector_until_they_are_taken_over() {
     let (cluster, folder) = (two_sites().await.unwrap(), tempfile::tempdir().unwrap());
@@ -185,7 +185,7 @@ async fn sets_of_superedge_count_by_labels_and_node_selector_until_they_are_take
     agent.stop().await;
 }
 
-// Defect D7: one address per name, and none of IPv6.
+// SuperEdge tells one address per name, and none of IPv6.
 #[tokio::test(start_paused = true)]
 async fn both_address_families_have_names() {
     let (cluster, folder) = (two_sites().await.unwrap(), tempfile::tempdir().unwrap());
@@ -202,7 +202,7 @@ async fn both_address_families_have_names() {
     agent.stop().await;
 }
 
-// Defects D1, D10: all pods of the cluster on every node.
+// SuperEdge reads all pods of the cluster on every node.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_for_but_the_wrappers_kinds_and_sets_of_the_own_unit() {
     let (cluster, folder) = (two_sites().await.unwrap(), tempfile::tempdir().unwrap());

@@ -1,7 +1,7 @@
 //! One status for all clusters: the control cluster's own units and those of every member.
 //!
-//! A unit is called by its name, and where several clusters have one of that name by `<cluster>/<unit>`
-//! (defect B6). Failing units and members come first wherever room is short.
+//! A unit is called by its name, and where several clusters have one of that name by `<cluster>/<unit>`.
+//! Failing units and members come first wherever room is short.
 
 use std::collections::BTreeMap;
 

@@ -81,7 +81,7 @@ fn a_new_workload_is_told_apart_by_its_unit() {
     assert_eq!(metadata["ownerReferences"][0]["uid"], "g");
 }
 
-/// A2: one unit's value must never reach another's.
+/// One unit's value must never reach another's.
 #[test]
 fn units_share_nothing() {
     let grid = grid(&template());
@@ -185,7 +185,7 @@ fn replicas_are_no_change_of_the_template() {
     assert_ne!(one.applied, other.applied);
 }
 
-/// A10: whoever scales keeps the number when the template stops naming it.
+/// Whoever scales keeps the number when the template stops naming it.
 #[test]
 fn replicas_that_we_own_are_handed_over_at_their_live_number() {
     let mut without = template();

@@ -219,7 +219,6 @@ fn a_unit_of_another_key_goes_at_once() {
     ));
 }
 
-/// A12.
 #[test]
 fn what_merely_carries_our_label_is_not_deleted() {
     let orphan = |child: &mut Value| child["metadata"]["ownerReferences"] = json!([]);

@@ -65,7 +65,7 @@ fn a_unit_shows_its_marker_and_its_groups_labels() {
     );
 }
 
-// SuperEdge defect E1: units by selector never removed anything.
+// In SuperEdge units by selector never removed anything.
 #[test]
 fn a_node_that_leaves_a_selector_loses_all_that_the_unit_gave_it() {
     let mut model = three_nodes();
@@ -134,7 +134,7 @@ fn what_vanishes_from_set_node_vanishes_from_the_nodes() {
     );
 }
 
-// SuperEdge defect E10: removal by key took what others had set.
+// In SuperEdge removal by key took what others had set.
 #[test]
 fn a_label_with_a_foreign_value_and_foreign_taints_survive_the_unit() {
     let mut model = three_nodes();
@@ -161,7 +161,7 @@ fn a_label_with_a_foreign_value_and_foreign_taints_survive_the_unit() {
     );
 }
 
-// SuperEdge defect E10, between two units: the label stays while one of them wants it.
+// Between two units, too: the label stays while one of them wants it.
 #[test]
 fn a_label_that_two_units_want_stays_until_both_are_gone() {
     let mut model = three_nodes();
@@ -226,7 +226,7 @@ fn a_cordon_is_undone_only_if_it_is_ours() {
     assert_eq!(cordoned("a2"), Value::Null);
 }
 
-// SuperEdge defect E9: two units of one group fought over a shared node for ever.
+// In SuperEdge two units of one group fought over a shared node for ever.
 #[test]
 fn of_two_units_that_differ_the_older_wins_and_the_younger_says_so() {
     let mut model = three_nodes();
@@ -322,7 +322,7 @@ fn a_manifest_replaced_as_a_whole_never_takes_labels_off_the_nodes() {
     );
 }
 
-// SuperEdge defect E11: labels overwritten, wrong type, never collected, ambiguous hash.
+// SuperEdge overwrote the found units' labels, gave them the wrong type, never collected them, and hashed ambiguously.
 #[test]
 fn units_are_found_by_keys_and_go_with_their_last_node_or_the_group() {
     let mut model = three_nodes();
@@ -388,7 +388,7 @@ fn a_unit_that_a_person_wrote_is_never_deleted_with_a_group() {
     assert_eq!(left, ["copy"]);
 }
 
-// SuperEdge defect E14: names and values went into labels unchecked. One illegal label would
+// In SuperEdge names and values went into labels unchecked. One illegal label would
 // have the whole write of the node refused.
 #[test]
 fn what_is_not_legal_is_left_out_and_hurts_no_other_unit() {

@@ -73,7 +73,7 @@ fn members_keep_what_they_have_and_site_manager_holds_nothing_any_more() {
     }
 }
 
-// SuperEdge defect E1 as it is found on a cluster that ran it.
+// Labels that SuperEdge forgot to remove, as they are found on a cluster that ran it.
 #[test]
 fn what_superedge_left_on_a_node_that_is_in_no_unit_goes() {
     let mut model = superedge();

@@ -7,7 +7,7 @@ use edgegrid_wrapper::Kind;
 use http::StatusCode;
 
 #[tokio::test(start_paused = true)]
-async fn c20_a_units_ingress_sees_that_units_endpoints_in_lists_too() {
+async fn a_units_ingress_sees_that_units_endpoints_in_lists_too() {
     let cloud = two_units();
     for (name, unit) in [("a-1", "beijing"), ("b-0", "guangzhou")] {
         let labels = [("unit", &name[..1]), (unit, "nodeunits.superedge.io")];

@@ -1,4 +1,4 @@
-//! C21: SuperEdge's wrapper writes a line for every request and every heartbeat, onto the flash of small
+//! SuperEdge's wrapper writes a line for every request and every heartbeat, onto the flash of small
 //! machines. Here a quiet day is a quiet log.
 
 use crate::asking::{SLICES, get, sees, two_units, view_of};
@@ -24,7 +24,7 @@ impl<S: Subscriber> Layer<S> for Lines {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c21_requests_heartbeats_and_changes_write_no_line() {
+async fn requests_heartbeats_and_changes_write_no_line() {
     let lines = Lines::default();
     let _guard = tracing::subscriber::set_default(registry().with(lines.clone()));
     let cloud = two_units();

@@ -7,13 +7,13 @@ mod asking;
 mod changes;
 mod cloud;
 mod cut_off;
-mod defects;
 mod fuzz;
 mod ingress;
 mod lines;
 mod mirror;
 mod model;
 mod rule;
+mod superedge_defects;
 mod watcher;
 
 use edgegrid_runtime::shutdown::{self, Trigger};

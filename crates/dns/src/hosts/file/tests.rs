@@ -15,7 +15,7 @@ fn text(number: usize) -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-// Defect D5: a file that is cut to nothing before it is written.
+// SuperEdge cuts the file to nothing before it writes it.
 #[test]
 fn a_reader_never_finds_the_file_empty() {
     for mode in [WriteMode::Rename, WriteMode::InPlace] {

@@ -38,7 +38,7 @@ fn short(sets: &Sets, pod: &str) -> Option<String> {
     Some(format!("{}-{ordinal}", stamp.grid))
 }
 
-// Defect D2: SuperEdge cuts the first occurrence of the unit out of the pod's name.
+// SuperEdge cuts the first occurrence of the unit out of the pod's name.
 #[test]
 fn a_unit_that_is_part_of_its_grids_name_does_no_harm() {
     let sets = known(&[("web-e", "web", "e"), ("e-e", "e", "e"), ("odd", "db", "e")]);
@@ -63,7 +63,7 @@ fn a_unit_that_is_part_of_its_grids_name_does_no_harm() {
     assert_eq!(sets.owner("other", "web-e-0"), None);
 }
 
-// Defect D3: syncing grid `web` deletes what belongs to `my-web`.
+// In SuperEdge a sync of grid `web` deletes what belongs to `my-web`.
 #[test]
 fn a_set_that_goes_takes_nothing_of_one_with_a_similar_name_along() {
     let mut sets = known(&[("web-e", "web", "e"), ("my-web-e", "my-web", "e")]);

@@ -1,4 +1,4 @@
-//! SuperEdge's defects in federation (8.B), each as the rule that it broke.
+//! What SuperEdge's federation does wrong (`docs/superedge-defects.md`), each as the rule that it breaks.
 
 use edgegrid_api::names::{condition, finalizer, label};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ async fn one_member() -> (Site, Member) {
     (control, a)
 }
 
-/// Defects B1 and B3.
+/// In SuperEdge a copy had an owner in another namespace, and was a grid in the control cluster itself.
 #[tokio::test(start_paused = true)]
 async fn a_copy_has_no_owner_elsewhere_and_stamps_nothing_in_the_control_cluster() {
     let (control, a) = one_member().await;
@@ -43,7 +43,7 @@ async fn a_copy_has_no_owner_elsewhere_and_stamps_nothing_in_the_control_cluster
     }
 }
 
-/// Defect B2.
+/// In SuperEdge a field that was removed, zero or false never reached a member.
 #[tokio::test(start_paused = true)]
 async fn scaling_to_zero_and_removing_fields_reach_the_member() {
     let (control, a) = one_member().await;
@@ -72,7 +72,7 @@ async fn scaling_to_zero_and_removing_fields_reach_the_member() {
     assert_ne!(local["spec"]["autoDeleteUnusedTemplate"], true);
 }
 
-/// Defect B4.
+/// In SuperEdge a copy of a grid that the member never had stayed `Terminating`.
 #[tokio::test(start_paused = true)]
 async fn a_copy_goes_though_the_member_never_had_the_grid_and_others_finalizers_stay() {
     let (control, b) = one_member().await;
@@ -102,7 +102,7 @@ async fn a_copy_goes_though_the_member_never_had_the_grid_and_others_finalizers_
     control.exists(DEPLOYMENT_GRID, GRID, false).await.unwrap();
 }
 
-/// Defect B5.
+/// In SuperEdge a copy outlived the label of its original.
 #[tokio::test(start_paused = true)]
 async fn copies_go_with_the_label_and_the_members_grids_with_them() {
     let (control, a) = one_member().await;
@@ -124,7 +124,7 @@ async fn copies_go_with_the_label_and_the_members_grids_with_them() {
     }
 }
 
-/// Defect B6.
+/// In SuperEdge the last cluster that reported a unit name won.
 #[tokio::test(start_paused = true)]
 async fn equal_unit_names_of_two_clusters_are_both_kept() {
     let (control, a) = one_member().await;
@@ -174,7 +174,7 @@ async fn equal_unit_names_of_two_clusters_are_both_kept() {
     assert_eq!(units(&later).len(), 4);
 }
 
-/// Defect B7.
+/// SuperEdge read the Secret of the control cluster once, at its start.
 #[tokio::test(start_paused = true)]
 async fn a_late_registration_and_a_new_token_need_no_restart() {
     let control = Site::control().await.unwrap();
@@ -210,7 +210,7 @@ async fn a_late_registration_and_a_new_token_need_no_restart() {
     a.site.until(set, Some(5), replicas).await.unwrap();
 }
 
-/// Defect B8.
+/// SuperEdge wrote over any grid of the same name in a member's namespace.
 #[tokio::test(start_paused = true)]
 async fn foreign_objects_of_the_same_name_are_left_alone_in_both_clusters() {
     for kind in GRIDS {
@@ -266,7 +266,7 @@ async fn foreign_objects_of_the_same_name_are_left_alone_in_both_clusters() {
     }
 }
 
-/// Defect B9: what is shared is never changed in place, so that a second look decides as the first did.
+/// SuperEdge changed objects of its cache in place. Here a second look decides as the first did.
 #[tokio::test(start_paused = true)]
 async fn a_settled_federation_writes_nothing() {
     let (control, a) = one_member().await;

@@ -1,7 +1,5 @@
-//! What SuperEdge's wrapper gets wrong, each as the rule that holds here. The numbers are those of
-//! the list of its weaknesses. Not here: C5 (what is sent last is newest) is shown by the model
-//! test, C19 by C18's, C20 in `ingress`, C21 in `lines`, C22 by C17's; C6, C13, C14 and C16 are of parts
-//! that do not exist here.
+//! What SuperEdge's wrapper does wrong (`docs/superedge-defects.md`), each as the rule that holds here. `ingress`, `lines` and
+//! the model test show the rest.
 
 use crate::asking::{SLICES, STRICT, ask, get, nodes, ready, sees, two_units, view_of};
 use crate::cloud::{node, service, slice};
@@ -14,7 +12,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_watch_goes_on_exactly_where_the_list_ended() {
+async fn a_watch_goes_on_exactly_where_the_list_ended() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
     let (_, list) = get(&client, SLICES).await;
@@ -30,7 +28,7 @@ async fn c1_a_watch_goes_on_exactly_where_the_list_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c2_c3_a_hundred_watches_and_one_that_never_reads_leave_nothing_behind() {
+async fn a_hundred_watches_and_one_that_never_reads_leave_nothing_behind() {
     let cloud = two_units();
     let config = Config {
         history: Limits {
@@ -85,7 +83,7 @@ async fn c2_c3_a_hundred_watches_and_one_that_never_reads_leave_nothing_behind()
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_what_was_deleted_while_cut_off_goes_when_the_link_is_back() {
+async fn what_was_deleted_while_cut_off_goes_when_the_link_is_back() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
     let mut mirror = Mirror::new(client.clone(), SLICES, Style::Streamed, "");
@@ -110,7 +108,7 @@ async fn c4_what_was_deleted_while_cut_off_goes_when_the_link_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_c8_a_slice_belongs_by_label_and_without_its_service_it_shows_nothing() {
+async fn a_slice_belongs_by_label_and_without_its_service_it_shows_nothing() {
     let cloud = two_units();
     cloud.put(
         Kind::Slices,
@@ -145,7 +143,7 @@ async fn c7_c8_a_slice_belongs_by_label_and_without_its_service_it_shows_nothing
 }
 
 #[tokio::test(start_paused = true)]
-async fn c9_keys_are_tried_in_order_and_a_star_is_the_last_resort() {
+async fn keys_are_tried_in_order_and_a_star_is_the_last_resort() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
     let hostname = "[\"kubernetes.io/hostname\",\"unit\",\"*\"]";
@@ -170,7 +168,7 @@ async fn c9_keys_are_tried_in_order_and_a_star_is_the_last_resort() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c10_c23_nodes_of_other_sites_are_never_asked_for() {
+async fn nodes_of_other_sites_are_never_asked_for() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
     cloud.requests.lock().unwrap().clear();
@@ -207,7 +205,7 @@ async fn c10_c23_nodes_of_other_sites_are_never_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c11_the_own_node_can_be_listed_watched_and_read() {
+async fn the_own_node_can_be_listed_watched_and_read() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
     for path in [
@@ -227,7 +225,7 @@ async fn c11_the_own_node_can_be_listed_watched_and_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c12_every_way_to_read_is_filtered_alike() {
+async fn every_way_to_read_is_filtered_alike() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
     let in_namespace = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
@@ -271,7 +269,7 @@ async fn c12_every_way_to_read_is_filtered_alike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c15_nobody_borrows_the_wrappers_name_for_more_than_events() {
+async fn nobody_borrows_the_wrappers_name_for_more_than_events() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
     for (method, path) in [
@@ -320,7 +318,7 @@ async fn c15_nobody_borrows_the_wrappers_name_for_more_than_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c17_nothing_is_answered_before_it_is_known_and_then_all_of_it() {
+async fn nothing_is_answered_before_it_is_known_and_then_all_of_it() {
     let cloud = two_units();
     cloud.cut(true);
     let running = Running::start("a-0", cloud.client(), None);
@@ -345,7 +343,7 @@ async fn c17_nothing_is_answered_before_it_is_known_and_then_all_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c18_endpoints_follow_their_annotations() {
+async fn endpoints_follow_their_annotations() {
     let cloud = two_units();
     let endpoints = |annotations: Value| {
         json!({
