@@ -23,10 +23,10 @@ pub(crate) fn once() -> Result<()> {
     show(&Args { once: true }, Build::WithTests)
 }
 
-fn show(args: &Args, build: Build) -> Result<()> {
+fn show(args: &Args, how: Build) -> Result<()> {
     upstream::ensure(&programs())?;
     let walk_through = comparing("demo");
-    let built = program::build(&[EDGEGRID, walk_through], build)?;
+    let built = program::build(&[EDGEGRID, walk_through], how)?;
     let mut demo = built.command(walk_through)?;
     demo.env("EDGEGRID_BINARY", built.command(EDGEGRID)?.get_program());
     if args.once {

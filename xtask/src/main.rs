@@ -24,6 +24,7 @@ mod tables;
 mod test;
 mod tools;
 mod upstream;
+mod words;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ enum Command {
     Crds(crds::Args),
     Rbac(rbac::Args),
     Edges(edges::Args),
+    Words(words::Args),
     Tables(tables::Args),
     Bench(bench::Args),
     Fuzz(fuzz::Args),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Crds(args) => crds::run(&args),
         Command::Rbac(args) => rbac::run(&args),
         Command::Edges(args) => edges::run(&args),
+        Command::Words(args) => words::run(&args),
         Command::Tables(args) => tables::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),

@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(
             names(&planned),
             [
-                "fmt", "edges", "tools", "clippy", "crds", "rbac", "unit", "doctests"
+                "fmt", "edges", "words", "tools", "clippy", "crds", "rbac", "unit", "doctests"
             ]
         );
         assert!(left_out.is_empty());

@@ -5,7 +5,9 @@ use edgegrid_upstream::{Program, all, defaults};
 
 use crate::program::Build;
 use crate::tools::{DENY, NEXTEST, SHEAR, TYPOS, Tool};
-use crate::{bench, crds, demo, diff_api, diff_statefulset, edges, fuzz, rbac, tables, upstream};
+use crate::{
+    bench, crds, demo, diff_api, diff_statefulset, edges, fuzz, rbac, tables, upstream, words,
+};
 
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -70,6 +72,13 @@ pub(super) const STEPS: &[Step] = &[
         when: When::Fast,
         needs: &[],
         run: Run::Own(edges::check),
+        environment: &[],
+    },
+    Step {
+        name: "words",
+        when: When::Fast,
+        needs: &[],
+        run: Run::Own(words::check),
         environment: &[],
     },
     Step {
