@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use edgegrid_listwatch::{Body, Form, Memo, document, status_response};
+use edgegrid_listwatch::{Body, Form, Memo, served_object, status_response};
 use edgegrid_machinery::status::Status;
 use edgegrid_store::Entry;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::served::Served;
+use crate::served::ServedResource;
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
 /// Warnings beyond this are cut, as clients print every one.
@@ -52,14 +52,14 @@ impl Answer {
     /// The answer as a response, in the form that was asked for.
     pub(crate) fn into_response(
         self,
-        served: &Served,
+        served: &ServedResource,
         form: Form,
     ) -> Result<Response<Body>, Status> {
         let mut response = match self.content {
             Content::Stored(entry) => {
-                let document = document(&entry, &served.read).map_err(Status::internal)?;
-                let mut bytes = Vec::with_capacity(document.length(form, entry.revision()));
-                document.write(form, entry.revision(), &mut bytes);
+                let object = served_object(&entry, &served.read).map_err(Status::internal)?;
+                let mut bytes = Vec::with_capacity(object.length(form, entry.revision()));
+                object.write(form, entry.revision(), &mut bytes);
                 json_response(bytes)
             }
             Content::Object(object) => {

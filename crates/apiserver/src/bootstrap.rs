@@ -1,16 +1,16 @@
 //! The objects every cluster has from its first moment.
 
-use edgegrid_machinery::metadata::{self, Birth, stamp};
+use edgegrid_machinery::metadata::{self, CreateStamp, stamp};
 use edgegrid_store::Expect;
 use serde_json::{Value, json};
 
-use crate::server::Shared;
 use crate::services::FIRST;
+use crate::state::ServerState;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// Stores what is missing: namespaces, and the Service of the API itself.
-pub(crate) fn bootstrap(shared: &Shared) {
+pub(crate) fn bootstrap(state: &ServerState) {
     for name in NAMESPACES {
         let namespace = json!({
             "kind": "Namespace",
@@ -19,7 +19,7 @@ pub(crate) fn bootstrap(shared: &Shared) {
             "spec": { "finalizers": ["kubernetes"] },
             "status": { "phase": "Active" },
         });
-        put(shared, "namespaces", None, namespace);
+        put(state, "namespaces", None, namespace);
     }
     let service = json!({
         "kind": "Service",
@@ -41,22 +41,22 @@ pub(crate) fn bootstrap(shared: &Shared) {
         },
         "status": { "loadBalancer": {} },
     });
-    put(shared, "services", Some("default"), service);
+    put(state, "services", Some("default"), service);
 }
 
-fn put(shared: &Shared, plural: &str, namespace: Option<&str>, mut object: Value) {
-    let served = shared.registry.resource("", "v1", plural);
+fn put(state: &ServerState, plural: &str, namespace: Option<&str>, mut object: Value) {
+    let served = state.registry.resource("", "v1", plural);
     let served = served.expect("invariant: the table has the core resources");
-    let (uid, now) = (shared.ids.uid(), shared.clock.stamp());
-    let birth = Birth {
+    let (uid, now) = (state.ids.uid(), state.clock.stamp());
+    let create = CreateStamp {
         uid: &uid,
         now: &now,
         suffix: "",
     };
-    stamp(&mut object, birth, served.kind.generation());
+    stamp(&mut object, create, served.kind.generation());
     let name = metadata::name(&object).to_owned();
     // A conflict means that it is there already, from before a restart.
-    let _ = shared.reader.store().put(
+    let _ = state.reader.store().put(
         served.read.key(namespace, &name),
         served.storable(&object),
         Expect::Absent,

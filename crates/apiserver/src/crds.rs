@@ -5,24 +5,24 @@
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::schema::Schema;
 use edgegrid_machinery::status::Status;
-use edgegrid_store::Expect;
 use serde_json::{Value, json};
 
+use crate::path::Target;
 use crate::registry::text;
 use crate::request::{Request, live};
-use crate::served::{key_prefix, put};
-use crate::{delete, write};
+use crate::served::{key_prefix, set_field};
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
 /// Holds a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-fn is_crd(request: &Request<'_>) -> bool {
+/// Whether the request is about definitions of custom resources.
+pub(crate) fn is_crd(request: &Request<'_>) -> bool {
     request.served.read.group == GROUP && request.served.read.plural == PLURAL
 }
 
-/// Says in the status that the definition is in force.
+/// Sets the conditions of a definition that is served.
 pub(crate) fn prepare(request: &Request<'_>, object: &mut Value, old: Option<&Value>) {
     if !is_crd(request) || request.subresource().is_some() {
         return;
@@ -71,7 +71,7 @@ pub(crate) fn check(request: &Request<'_>, object: &Value) -> Result<(), Status>
 }
 
 /// Serves what was just stored.
-pub(crate) fn after_write(request: &Request<'_>, object: &Value) {
+pub(crate) fn serve(request: &Request<'_>, object: &Value) {
     if is_crd(request)
         && let Err(errors) = request.server.registry.define(object)
     {
@@ -101,106 +101,61 @@ pub(crate) fn prepare_delete(request: &Request<'_>, object: &mut Value) {
     }
 }
 
-/// Removes the objects of a definition that is going, and the definition after the last.
-pub(crate) fn after_delete_mark(request: &Request<'_>, crd: &Value) {
-    if !is_crd(request) || request.options.dry_run {
-        return;
-    }
+/// A request for each object of a definition.
+pub(crate) fn instances<'a>(request: &Request<'a>, crd: &Value) -> Vec<Request<'a>> {
     let (group, plural) = (text(crd, "/spec/group"), text(crd, "/spec/names/plural"));
+    let registry = &request.server.registry;
     let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
     let served = versions
         .filter(|version| version["served"] == true)
-        .find_map(|version| {
-            request
-                .server
-                .registry
-                .resource(&group, &text(version, "/name"), &plural)
-        });
-    if let Some(served) = served {
-        let store = request.server.reader.store();
-        for entry in store.snapshot().under(&served.read.key_prefix).iter() {
-            let Ok(live) = live(&served, entry.clone()) else {
-                continue;
+        .find_map(|version| registry.resource(&group, &text(version, "/name"), &plural));
+    let Some(served) = served else {
+        return Vec::new();
+    };
+    let snapshot = request.server.reader.store().snapshot();
+    let snapshot = snapshot.under(&served.read.key_prefix);
+    let objects = snapshot
+        .iter()
+        .filter_map(|entry| live(&served, entry.clone()).ok());
+    objects
+        .map(|live| {
+            let metadata = &live.object["metadata"];
+            let target = Target {
+                name: metadata["name"].as_str().map(str::to_owned),
+                namespace: metadata["namespace"].as_str().map(str::to_owned),
+                ..request.target.clone()
             };
-            let mut target = request.target.clone();
-            target.name = Some(metadata::name(&live.object).to_owned());
-            target.namespace = live.object["metadata"]["namespace"]
-                .as_str()
-                .map(str::to_owned);
-            let each = request.about(served.clone(), target);
-            if let Err(status) = delete::delete_object(&each, &delete::Wish::default()) {
-                tracing::warn!(
-                    key = entry.key(),
-                    "delete with its definition: {}",
-                    status.message()
-                );
-            }
-        }
-    }
-    finish(request, &format!("{plural}.{group}"));
+            request.about(served.clone(), target)
+        })
+        .collect()
 }
 
-/// Something was removed: a definition, or perhaps the last object of one that is going.
-pub(crate) fn after_removal(request: &Request<'_>, object: &Value) {
-    if is_crd(request) {
-        request.server.registry.undefine(object);
-    } else if request.served.is_custom() {
-        let read = &request.served.read;
-        finish(request, &format!("{}.{}", read.plural, read.group));
-    }
-}
-
-/// Lets a going definition go when it has no objects any more.
-fn finish(request: &Request<'_>, name: &str) {
+/// A definition that is being deleted and has no objects any more, without the finalizer that waited
+/// for them, and the request that writes it.
+pub(crate) fn finalized<'a>(request: &Request<'a>, name: &str) -> Option<(Request<'a>, Value)> {
     let server = request.server;
-    let Some(definitions) = server.registry.resource(GROUP, "v1", PLURAL) else {
-        return;
-    };
-    let Some(entry) = server.reader.store().get(&definitions.read.key(None, name)) else {
-        return;
-    };
-    let Ok(mut crd) = live(&definitions, entry).map(|live| live.object) else {
-        return;
-    };
+    let definitions = server.registry.resource(GROUP, "v1", PLURAL)?;
+    let entry = server
+        .reader
+        .store()
+        .get(&definitions.read.key(None, name))?;
+    let mut crd = live(&definitions, entry).ok()?.object;
     let prefix = key_prefix(
         &text(&crd, "/spec/group"),
         &text(&crd, "/spec/names/plural"),
     );
-    let is_empty = server
-        .reader
-        .store()
-        .snapshot()
-        .under(&prefix)
-        .iter()
-        .next()
-        .is_none();
-    if crd["metadata"]["deletionTimestamp"].is_null() || !is_empty {
-        return;
+    let snapshot = server.reader.store().snapshot().under(&prefix);
+    if crd["metadata"]["deletionTimestamp"].is_null() || snapshot.iter().next().is_some() {
+        return None;
     }
-    let finalizers = crd["metadata"]["finalizers"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let left: Vec<Value> = finalizers
-        .filter(|name| *name != CLEANUP)
-        .cloned()
-        .collect();
-    put(
-        &mut crd["metadata"],
-        "finalizers",
-        (!left.is_empty()).then(|| json!(left)).as_ref(),
-    );
-    let target = crate::path::Target {
+    let finalizers = crd["metadata"]["finalizers"].as_array();
+    let others = finalizers.into_iter().flatten();
+    let others: Vec<Value> = others.filter(|name| *name != CLEANUP).cloned().collect();
+    let others = (!others.is_empty()).then(|| json!(others));
+    set_field(&mut crd["metadata"], "finalizers", others.as_ref());
+    let target = Target {
         name: Some(name.to_owned()),
         ..request.target.clone()
     };
-    let each = request.about(definitions, target);
-    let done = if left.is_empty() {
-        write::remove(&each, &crd, Expect::Present)
-    } else {
-        write::put(&each, name, &crd, Expect::Present)
-    };
-    if let Err(error) = done {
-        tracing::warn!(name, "finish the deletion of a definition: {error}");
-    }
+    Some((request.about(definitions, target), crd))
 }

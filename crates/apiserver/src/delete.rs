@@ -1,4 +1,4 @@
-//! DELETE: removes an object, or marks it while something still holds it.
+//! DELETE: removes an object, or marks it while a finalizer or a grace period keeps it.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use edgegrid_store::{CommitError, Expect};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::admission::{Operation, admit};
+use crate::admission::Operation;
 use crate::answer::{Answer, Content};
 use crate::options::{dry_run, invalid, unsupported};
 use crate::request::{Live, Request};
-use crate::{body, crds, namespaces, write};
+use crate::{body, crds, namespaces, storage};
 
 /// Resources whose answer to a delete is the object, not a status.
 const SHOWS_DELETED: [&str; 7] = [
@@ -33,7 +33,7 @@ const NOBODY_DEPENDS_ON: [&str; 1] = ["events"];
 
 /// What a delete request asks for, from its body or its query.
 #[derive(Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
     pub(crate) grace: Option<i64>,
@@ -44,17 +44,20 @@ pub(crate) struct Wish {
 }
 
 pub(crate) fn delete(request: &mut Request<'_>) -> Result<Answer, Status> {
-    let wish = wish(request)?;
-    delete_object(request, &wish)
+    let options = read_options(request)?;
+    delete_object(request, &options)
 }
 
 /// Removes the object named by the request.
-pub(crate) fn delete_object(request: &Request<'_>, wish: &Wish) -> Result<Answer, Status> {
+pub(crate) fn delete_object(
+    request: &Request<'_>,
+    options: &DeleteOptions,
+) -> Result<Answer, Status> {
     request.retried(|| {
         let live = request.live(request.name())?;
         let preconditions = Preconditions {
-            uid: wish.uid.as_deref(),
-            resource_version: wish.resource_version.as_deref(),
+            uid: options.uid.as_deref(),
+            resource_version: options.resource_version.as_deref(),
         };
         // Upstream names the kind here where others name the resource, but for namespaces.
         let served = &request.served;
@@ -63,31 +66,34 @@ pub(crate) fn delete_object(request: &Request<'_>, wish: &Wish) -> Result<Answer
             _ => served.group_kind(),
         };
         preconditions.check(&live.object, &named)?;
-        admit(
-            request,
-            Operation::Delete,
-            Some(&live.object),
-            &mut Value::Null,
-        )?;
-        write::committed(delete_live(request, &live, wish))
+        request.admit(Operation::Delete, Some(&live.object), &mut Value::Null)?;
+        storage::committed(delete_live(request, &live, options))
     })
 }
 
-fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer, CommitError> {
+fn delete_live(
+    request: &Request<'_>,
+    live: &Live,
+    options: &DeleteOptions,
+) -> Result<Answer, CommitError> {
     let mut object = live.object.clone();
     let mut expect = Expect::Revision(live.entry.revision());
     let left = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-    let is_pending = |left: i64| left > 0 && wish.grace.is_none_or(|asked| asked >= left);
-    let is_graceful = request.served.kind.grace(&object, wish.grace).is_some();
+    let is_pending = |left: i64| left > 0 && options.grace.is_none_or(|asked| asked >= left);
+    let is_graceful = request.served.kind.grace(&object, options.grace).is_some();
     if namespaces::is_ending(request, &object) || (is_graceful && left.is_some_and(is_pending)) {
-        // It goes as it was told before.
+        // It ends as it was asked to before.
         return Ok(Answer::ok(Content::Stored(live.entry.clone())));
     }
     if !NOBODY_DEPENDS_ON.contains(&&*request.served.read.plural) {
-        set_finalizers(&mut object, wish.policy);
+        set_finalizers(&mut object, options.policy);
     }
     crds::prepare_delete(request, &mut object);
-    let grace = request.served.kind.grace(&object, wish.grace).unwrap_or(0);
+    let grace = request
+        .served
+        .kind
+        .grace(&object, options.grace)
+        .unwrap_or(0);
     let stamp = request.server.clock.stamp_in(grace);
     let was_marked = !object["metadata"]["deletionTimestamp"].is_null();
     if was_marked {
@@ -97,25 +103,27 @@ fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer
     }
     namespaces::prepare_delete(request, &mut object);
     if metadata::is_removable(&object) && namespaces::is_finalized(request, &object) {
-        // What could have had time to end is marked first, so that watchers see the wish.
+        // What could have had time to end is marked first, so that watchers see it end.
         if is_graceful
             && object != live.object
-            && let Content::Stored(marked) = write::put(request, request.name(), &object, expect)?
+            && let Content::Stored(marked) = storage::put(request, request.name(), &object, expect)?
         {
             expect = Expect::Revision(marked.revision());
         }
         // What has no time to end by itself is shown as it was.
         let last = if is_graceful { &object } else { &live.object };
-        let content = write::remove(request, last, expect)?;
+        let content = storage::remove(request, last, expect)?;
         return Ok(removed(request, &object, content));
     }
     if object == live.object {
         return Ok(Answer::ok(Content::Stored(live.entry.clone())));
     }
-    let content = write::put(request, request.name(), &object, expect)?;
-    crds::after_delete_mark(request, &object);
-    // Only the old way of asking for dependents to go is told that it takes time.
-    let code = if wish.orphan == Some(false) {
+    let content = storage::put(request, request.name(), &object, expect)?;
+    if crds::is_crd(request) && !request.options.dry_run {
+        delete_instances(request, &object);
+    }
+    // 202 is only for the deprecated `orphanDependents: false`, as in the reference server.
+    let code = if options.orphan == Some(false) {
         StatusCode::ACCEPTED
     } else {
         StatusCode::OK
@@ -124,6 +132,20 @@ fn delete_live(request: &Request<'_>, live: &Live, wish: &Wish) -> Result<Answer
         code,
         ..Answer::ok(content)
     })
+}
+
+/// Removes the objects of a definition that is being deleted, and the definition after the last.
+fn delete_instances(request: &Request<'_>, crd: &Value) {
+    for instance in crds::instances(request, crd) {
+        if let Err(status) = delete_object(&instance, &DeleteOptions::default()) {
+            tracing::warn!(
+                key = instance.key(instance.name()),
+                "cannot delete object of a CustomResourceDefinition that is being deleted: {}",
+                status.message()
+            );
+        }
+    }
+    storage::finalize_definition(request, metadata::name(crd));
 }
 
 fn removed(request: &Request<'_>, object: &Value, content: Content) -> Answer {
@@ -157,7 +179,7 @@ fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
         return;
     }
     let metadata = &mut object["metadata"];
-    crate::served::put(
+    crate::served::set_field(
         metadata,
         "finalizers",
         (!new.is_empty()).then(|| json!(new)).as_ref(),
@@ -165,19 +187,19 @@ fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
 }
 
 /// What is asked for: by the body if there is one, else by the query.
-pub(crate) fn wish(request: &mut Request<'_>) -> Result<Wish, Status> {
-    let options = &mut request.options;
-    let mut wish = Wish {
-        grace: options.grace_period_seconds,
-        ..Wish::default()
+pub(crate) fn read_options(request: &mut Request<'_>) -> Result<DeleteOptions, Status> {
+    let query = &mut request.options;
+    let mut options = DeleteOptions {
+        grace: query.grace_period_seconds,
+        ..DeleteOptions::default()
     };
-    let mut policy = options.propagation_policy.clone();
-    let mut orphan = options.orphan_dependents;
+    let mut policy = query.propagation_policy.clone();
+    let mut orphan = query.orphan_dependents;
     let mut errors = Vec::new();
     if !request.body.is_empty() {
         let body = body::object(&request.body, &request.media_type)?.value;
-        wish = Wish::of(&body, &mut errors);
-        options.dry_run |= wish.dry_run;
+        options = DeleteOptions::from_json(&body, &mut errors);
+        query.dry_run |= options.dry_run;
         policy = body["propagationPolicy"].as_str().map(str::to_owned);
         orphan = body["orphanDependents"].as_bool();
     }
@@ -186,7 +208,7 @@ pub(crate) fn wish(request: &mut Request<'_>) -> Result<Wish, Status> {
         let why = "orphanDependents and deletionPropagation cannot be both set";
         errors.push(FieldError::invalid("propagationPolicy", policy, why));
     }
-    wish.policy = match (policy, orphan) {
+    options.policy = match (policy, orphan) {
         (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
         (Some("Foreground"), _) => Some(Propagation::Foreground),
         (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
@@ -197,17 +219,17 @@ pub(crate) fn wish(request: &mut Request<'_>) -> Result<Wish, Status> {
         }
         (None, None) => None,
     };
-    wish.orphan = orphan;
+    options.orphan = orphan;
     if errors.is_empty() {
-        Ok(wish)
+        Ok(options)
     } else {
         Err(invalid("DeleteOptions", &errors))
     }
 }
 
-impl Wish {
-    /// What a `DeleteOptions` says, but for its policy.
-    pub(crate) fn of(options: &Value, errors: &mut Vec<FieldError>) -> Self {
+impl DeleteOptions {
+    /// The `DeleteOptions` of a body, but for its policy.
+    pub(crate) fn from_json(options: &Value, errors: &mut Vec<FieldError>) -> Self {
         let dry_runs = options["dryRun"].as_array().into_iter().flatten();
         let dry_runs: Vec<&str> = dry_runs.filter_map(Value::as_str).collect();
         errors.extend(dry_runs.iter().filter_map(|value| dry_run(value)));

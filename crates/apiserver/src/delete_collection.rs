@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use crate::answer::{Answer, Content};
-use crate::delete::{delete_object, wish};
+use crate::delete::{delete_object, read_options};
 use crate::request::Request;
 
 /// Parameters that would make a watch of the list, which never ends.
@@ -16,7 +16,7 @@ pub(crate) async fn delete_collection(
     mut request: Request<'_>,
     query: &str,
 ) -> Result<Answer, Status> {
-    let wish = wish(&mut request)?;
+    let options = read_options(&mut request)?;
     let query = list_query(query);
     let read = Read {
         namespace: request.target.namespace.as_deref(),
@@ -35,7 +35,7 @@ pub(crate) async fn delete_collection(
         let text = |field: &str| item["metadata"][field].as_str().map(str::to_owned);
         request.target.name = text("name");
         request.target.namespace = text("namespace");
-        match delete_object(&request, &wish) {
+        match delete_object(&request, &options) {
             Ok(_) => {}
             // Somebody else was faster, which is as good.
             Err(status) if status.code() == 404 => {}

@@ -1,7 +1,8 @@
 //! Uids and name suffixes from a seed: the same seed gives the same objects again.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 /// Letters of a generated name: no vowels, so that it spells nothing.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -9,51 +10,37 @@ const SUFFIX_LENGTH: usize = 5;
 
 /// A source of identities.
 #[derive(Debug)]
-pub(crate) struct Ids(AtomicU64);
+pub(crate) struct Ids(Mutex<fastrand::Rng>);
 
 impl Ids {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(AtomicU64::new(seed))
+        Self(Mutex::new(fastrand::Rng::with_seed(seed)))
     }
 
     /// A new uid, in the form of a random UUID.
     pub(crate) fn uid(&self) -> String {
-        let (high, low) = (self.next(), self.next());
-        let high = (high & !0xf000) | 0x4000;
-        let low = (low & !(0b11 << 62)) | (0b10 << 62);
+        let random = self.0.lock().u128(..);
+        let (version, variant) = (0b0100 << 76, 0b10 << 62);
+        let uuid = (random & !(0b1111 << 76) & !(0b11 << 62)) | version | variant;
         let mut text = String::with_capacity(36);
         let _ = write!(
             text,
             "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xffff,
-            low >> 48,
-            low & 0xffff_ffff_ffff,
+            uuid >> 96,
+            (uuid >> 80) & 0xffff,
+            (uuid >> 64) & 0xffff,
+            (uuid >> 48) & 0xffff,
+            uuid & 0xffff_ffff_ffff,
         );
         text
     }
 
     /// What is appended to a `generateName`.
     pub(crate) fn suffix(&self) -> String {
-        let mut bits = self.next();
-        let count = LETTERS.len() as u64;
+        let mut rng = self.0.lock();
         (0..SUFFIX_LENGTH)
-            .map(|_| {
-                let letter = usize::try_from(bits % count).unwrap_or_default();
-                bits /= count;
-                char::from(LETTERS[letter])
-            })
+            .map(|_| char::from(LETTERS[rng.usize(..LETTERS.len())]))
             .collect()
-    }
-
-    /// The next number of a splitmix64 sequence.
-    fn next(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 

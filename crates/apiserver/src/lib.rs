@@ -41,6 +41,7 @@ mod ids;
 mod namespaces;
 mod options;
 mod patch;
+mod patch_type;
 mod path;
 mod pods;
 mod registry;
@@ -50,6 +51,8 @@ mod scale;
 mod served;
 mod server;
 mod services;
+mod state;
+mod storage;
 mod update;
 mod write;
 

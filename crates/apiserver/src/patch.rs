@@ -8,36 +8,12 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::body::{self, Read};
+use crate::patch_type::{JSON, MERGE, is_apply};
 use crate::request::{Live, Request};
-use crate::served::Served;
 use crate::write::{self, Decoded, Ownership};
-
-const JSON: &str = "application/json-patch+json";
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
 
 /// Members of an operation of a JSON patch.
 const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
-
-/// Whether the request is a patch that owns nothing.
-pub(crate) fn is_plain(request: &Request<'_>) -> bool {
-    [JSON, MERGE, STRATEGIC].contains(&request.media_type.as_str())
-}
-
-pub(crate) fn is_apply(media_type: &str) -> bool {
-    media_type == APPLY
-}
-
-/// Refuses what is no patch of this resource.
-pub(crate) fn check_media_type(served: &Served, media_type: &str) -> Result<(), Status> {
-    match media_type {
-        JSON | MERGE | APPLY => Ok(()),
-        STRATEGIC if !served.is_custom() => Ok(()),
-        _ if served.is_custom() => Err(Status::unsupported_media_type(&[JSON, MERGE, APPLY])),
-        _ => Err(Status::media_type_not_routed()),
-    }
-}
 
 pub(crate) fn patch(request: &Request<'_>) -> Result<Answer, Status> {
     let patch = read(request)?;
@@ -149,7 +125,7 @@ pub(crate) fn decode_applied(
 ) -> Result<Decoded, Status> {
     let decoded = request.served.decode_applied(value);
     let (object, unknown) = decoded.map_err(|status| Status::unmergeable(status.message()))?;
-    write::told(request, object, patch.complaints.clone(), &unknown)
+    write::check_fields(request, object, patch.complaints.clone(), &unknown)
 }
 
 /// The object that an apply makes of another, with its managers.

@@ -8,10 +8,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Content};
-use crate::delete::{self, Wish};
+use crate::delete::{self, DeleteOptions};
 use crate::path::Target;
 use crate::request::{Request, live};
-use crate::{body, options, write};
+use crate::{body, options, storage};
 
 /// POST of `binding`: puts a pod on a node, once.
 pub(crate) fn bind(request: &Request<'_>) -> Result<Answer, Status> {
@@ -35,7 +35,7 @@ pub(crate) fn bind(request: &Request<'_>) -> Result<Answer, Status> {
         pod["spec"]["nodeName"] = node.into();
         set_scheduled(&mut pod, &request.server.clock.stamp());
         let expect = Expect::Revision(live.entry.revision());
-        let written = write::committed(write::put(request, request.name(), &pod, expect))?;
+        let written = storage::committed(storage::put(request, request.name(), &pod, expect))?;
         Ok(written.map(|_| success()))
     })
 }
@@ -59,11 +59,11 @@ pub(crate) fn evict(request: &mut Request<'_>) -> Result<Answer, Status> {
         ));
     }
     let mut errors = Vec::new();
-    let mut wish = Wish::of(&body["deleteOptions"], &mut errors);
+    let mut options = DeleteOptions::from_json(&body["deleteOptions"], &mut errors);
     if !errors.is_empty() {
         return Err(options::invalid("DeleteOptions", &errors));
     }
-    request.options.dry_run |= wish.dry_run;
+    request.options.dry_run |= options.dry_run;
     let pod = request.live(request.name())?.object;
     if let Some(budget) = budget(request, &pod)? {
         if is_ready(&pod) || !lets_unready_go(&budget.object) {
@@ -71,10 +71,10 @@ pub(crate) fn evict(request: &mut Request<'_>) -> Result<Answer, Status> {
         } else {
             // It may have become ready meanwhile, and then it counts.
             let seen = metadata::revision(&pod).to_owned();
-            wish.resource_version.get_or_insert(seen);
+            options.resource_version.get_or_insert(seen);
         }
     }
-    delete::delete_object(request, &wish)?;
+    delete::delete_object(request, &options)?;
     Ok(success())
 }
 
@@ -155,7 +155,7 @@ fn spend(budget: &Budget<'_>, pod: &str) -> Result<(), Status> {
         let now = request.server.clock.stamp();
         object["status"]["disruptedPods"][pod] = now.into();
         let expect = Expect::Revision(live.entry.revision());
-        write::committed(write::put(request, request.name(), &object, expect))
+        storage::committed(storage::put(request, request.name(), &object, expect))
     })?;
     Ok(())
 }

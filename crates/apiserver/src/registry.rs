@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
 use edgegrid_listwatch::{Field, Malformed, Resource, View};
@@ -11,9 +11,10 @@ use edgegrid_machinery::kinds;
 use edgegrid_machinery::schema::Schema;
 use edgegrid_machinery::status::FieldError;
 use edgegrid_machinery::table::{Shapes, table};
+use parking_lot::RwLock;
 use serde_json::Value;
 
-use crate::served::{Content, Custom, ScalePaths, Served, builtin, key_prefix};
+use crate::served::{Content, Custom, ScalePaths, ServedResource, builtin, key_prefix};
 
 /// Group, version and plural.
 type Address = (String, String, String);
@@ -23,24 +24,29 @@ type Address = (String, String, String);
 pub(crate) struct Registry {
     /// Numbers the views of custom resources: a changed definition is a new view.
     views: AtomicU64,
-    custom: RwLock<BTreeMap<Address, Arc<Served>>>,
+    custom: RwLock<BTreeMap<Address, Arc<ServedResource>>>,
 }
 
 impl Registry {
     /// The resource behind a path.
-    pub(crate) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Served>> {
+    pub(crate) fn resource(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<Arc<ServedResource>> {
         let address = (group.to_owned(), version.to_owned(), plural.to_owned());
         if let Some(served) = builtins().get(&address) {
             return Some(served.clone());
         }
-        let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
+        let custom = self.custom.read();
         custom.get(&address).cloned()
     }
 
     /// Serves what a definition says, in place of what it said before.
     pub(crate) fn define(&self, crd: &Value) -> Result<(), Vec<FieldError>> {
         let served = custom(crd, &self.views)?;
-        let mut custom = self.custom.write().unwrap_or_else(PoisonError::into_inner);
+        let mut custom = self.custom.write();
         let (group, plural) = (text(crd, "/spec/group"), text(crd, "/spec/names/plural"));
         custom.retain(|(old_group, _, old_plural), _| (old_group, old_plural) != (&group, &plural));
         for served in served {
@@ -57,18 +63,18 @@ impl Registry {
     /// Stops serving a definition's resources.
     pub(crate) fn undefine(&self, crd: &Value) {
         let (group, plural) = (text(crd, "/spec/group"), text(crd, "/spec/names/plural"));
-        let mut custom = self.custom.write().unwrap_or_else(PoisonError::into_inner);
+        let mut custom = self.custom.write();
         custom.retain(|(old_group, _, old_plural), _| (old_group, old_plural) != (&group, &plural));
     }
 }
 
 /// The built-in resources, each in the first version its group lists it in: other versions would need
 /// a conversion of their own.
-fn builtins() -> &'static BTreeMap<Address, Arc<Served>> {
-    static BUILTINS: OnceLock<BTreeMap<Address, Arc<Served>>> = OnceLock::new();
+fn builtins() -> &'static BTreeMap<Address, Arc<ServedResource>> {
+    static BUILTINS: OnceLock<BTreeMap<Address, Arc<ServedResource>>> = OnceLock::new();
     BUILTINS.get_or_init(|| {
         let table = table();
-        let mut found: BTreeMap<Address, Arc<Served>> = BTreeMap::new();
+        let mut found: BTreeMap<Address, Arc<ServedResource>> = BTreeMap::new();
         for (group, versions) in table.groups() {
             for resource in versions.iter().flat_map(|version| {
                 table
@@ -98,7 +104,7 @@ fn builtins() -> &'static BTreeMap<Address, Arc<Served>> {
 }
 
 /// The resources that a definition describes, one for each served version.
-fn custom(crd: &Value, views: &AtomicU64) -> Result<Vec<Served>, Vec<FieldError>> {
+fn custom(crd: &Value, views: &AtomicU64) -> Result<Vec<ServedResource>, Vec<FieldError>> {
     let empty = Vec::new();
     let versions = crd
         .pointer("/spec/versions")
@@ -137,7 +143,7 @@ fn custom_version(
     schema: Arc<Schema>,
     view_id: u64,
     shapes: &BTreeMap<String, Arc<Shapes>>,
-) -> Served {
+) -> ServedResource {
     let (group, plural) = (text(crd, "/spec/group"), text(crd, "/spec/names/plural"));
     let subresources = version["subresources"]
         .as_object()
@@ -188,7 +194,7 @@ fn custom_version(
         versions: shapes.clone(),
         has_status: subresources.contains_key("status"),
     };
-    Served {
+    ServedResource {
         read: read.shared(),
         kind: kinds::custom(custom.has_status),
         content: Content::Custom(Arc::new(custom)),

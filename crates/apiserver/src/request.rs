@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use edgegrid_listwatch::{Memo, document};
+use edgegrid_listwatch::{Memo, served_object};
 use edgegrid_machinery::status::Status;
 use edgegrid_store::Entry;
 use serde_json::Value;
 
+use crate::admission::{Attributes, Operation};
 use crate::options::Options;
 use crate::path::Target;
-use crate::served::Served;
-use crate::server::Shared;
+use crate::served::ServedResource;
+use crate::state::ServerState;
 
 /// Tries at a write, when others are faster.
 const TRIES: usize = 5;
 
 /// One request.
 pub(crate) struct Request<'a> {
-    pub(crate) server: &'a Shared,
-    pub(crate) served: Arc<Served>,
+    pub(crate) server: &'a ServerState,
+    pub(crate) served: Arc<ServedResource>,
     pub(crate) target: Target,
     pub(crate) options: Options,
     pub(crate) media_type: String,
@@ -48,7 +49,7 @@ impl<'a> Request<'a> {
     }
 
     /// The same request about an object of another resource.
-    pub(crate) fn about(&self, served: Arc<Served>, target: Target) -> Request<'a> {
+    pub(crate) fn about(&self, served: Arc<ServedResource>, target: Target) -> Request<'a> {
         Request {
             server: self.server,
             served,
@@ -73,6 +74,29 @@ impl<'a> Request<'a> {
         Err(Status::modified(&resource, self.name()))
     }
 
+    /// Asks every admission in turn; the first refusal counts.
+    pub(crate) fn admit(
+        &self,
+        operation: Operation,
+        old: Option<&Value>,
+        object: &mut Value,
+    ) -> Result<(), Status> {
+        let attributes = Attributes {
+            operation,
+            group: &self.served.read.group,
+            resource: &self.served.read.plural,
+            subresource: self.subresource(),
+            namespace: self.namespace(),
+            old,
+            store: self.server.reader.store(),
+            registry: &self.server.registry,
+        };
+        for admission in &self.server.admission {
+            admission.admit(&attributes, object)?;
+        }
+        Ok(())
+    }
+
     /// Where an object of this resource is stored.
     pub(crate) fn key(&self, name: &str) -> String {
         self.served.read.key(self.namespace(), name)
@@ -95,9 +119,9 @@ impl<'a> Request<'a> {
 }
 
 /// Decodes a stored object.
-pub(crate) fn live(served: &Served, entry: Arc<Entry<Memo>>) -> Result<Live, Status> {
-    let document = document(&entry, &served.read).map_err(Status::internal)?;
-    let object =
-        serde_json::from_slice(&document.to_json(entry.revision())).map_err(Status::internal)?;
+pub(crate) fn live(served: &ServedResource, entry: Arc<Entry<Memo>>) -> Result<Live, Status> {
+    let served_object = served_object(&entry, &served.read).map_err(Status::internal)?;
+    let object = serde_json::from_slice(&served_object.to_json(entry.revision()))
+        .map_err(Status::internal)?;
     Ok(Live { entry, object })
 }

@@ -16,17 +16,17 @@ use crate::answer::{Answer, json_response};
 use crate::options::{Options, Sender};
 use crate::path::{self, Target};
 use crate::request::Request;
-use crate::served::Served;
-use crate::server::Shared;
-use crate::{body, create, delete, delete_collection, patch, pods, scale, update};
+use crate::served::ServedResource;
+use crate::state::ServerState;
+use crate::{body, create, delete, delete_collection, patch, patch_type, pods, scale, update};
 
 /// The whole API under one fallback: what a path means is not known before the request is there.
-pub(crate) fn router(server: Arc<Shared>) -> Router {
+pub(crate) fn router(server: Arc<ServerState>) -> Router {
     Router::new().fallback(handle).with_state(server)
 }
 
 async fn handle(
-    State(server): State<Arc<Shared>>,
+    State(server): State<Arc<ServerState>>,
     request: axum::extract::Request,
 ) -> axum::response::Response {
     let response = answer(&server, request)
@@ -36,7 +36,7 @@ async fn handle(
 }
 
 async fn answer(
-    shared: &Shared,
+    state: &ServerState,
     request: axum::extract::Request,
 ) -> Result<Response<Body>, Status> {
     let path = request.uri().path().to_owned();
@@ -44,7 +44,7 @@ async fn answer(
         return Ok(answer);
     }
     let target = path::parse(&path).ok_or_else(Status::unknown_path)?;
-    let served = shared
+    let served = state
         .registry
         .resource(&target.group, &target.version, &target.plural)
         .ok_or_else(Status::unknown_path)?;
@@ -53,24 +53,24 @@ async fn answer(
     if request.method() == Method::GET
         && matches!(target.subresource.as_deref(), None | Some("status"))
     {
-        return read(shared, &target, &served, &query, request.headers()).await;
+        return read(state, &target, &served, &query, request.headers()).await;
     }
     let (parts, bytes) = request.into_parts();
     let media_type = body::media_type(&parts.headers);
     if parts.method == Method::PATCH {
-        patch::check_media_type(&served, &media_type)?;
+        patch_type::check(&served, &media_type)?;
     }
     let form = Form::negotiate(header(&parts.headers, &ACCEPT))?;
     let body = body::bytes(bytes).await?;
     let sender = Sender {
         method: &parts.method,
         user_agent: header(&parts.headers, &USER_AGENT),
-        applies: parts.method == Method::PATCH && patch::is_apply(&media_type),
+        applies: parts.method == Method::PATCH && patch_type::is_apply(&media_type),
     };
     // A delete says what it wants in its body or in its query, never in both.
     let is_in_body = parts.method == Method::DELETE && !body.is_empty();
     let request = Request {
-        server: shared,
+        server: state,
         served: served.clone(),
         options: Options::parse(if is_in_body { "" } else { &query }, sender)?,
         media_type,
@@ -106,9 +106,9 @@ async fn dispatch(
 }
 
 async fn read(
-    shared: &Shared,
+    state: &ServerState,
     target: &Target,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     query: &str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
@@ -119,11 +119,11 @@ async fn read(
         query,
         accept: header(headers, &ACCEPT),
     };
-    shared.reader.try_read(read).await
+    state.reader.try_read(read).await
 }
 
 /// Refuses paths that no resource of this kind has.
-fn check_scope(target: &Target, served: &Served) -> Result<(), Status> {
+fn check_scope(target: &Target, served: &ServedResource) -> Result<(), Status> {
     let in_namespace = target.namespace.is_some();
     let needs_namespace = served.read.namespaced && target.name.is_some();
     let has_subresource = |name: &String| served.subresources.contains(name);

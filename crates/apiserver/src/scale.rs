@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use crate::answer::{Answer, Content};
 use crate::request::{Live, Request};
-use crate::served::{ScalePaths, put, scale_kind};
+use crate::served::{ScalePaths, scale_kind, set_field};
 use crate::write::{Decoded, Ownership};
-use crate::{body, patch, write};
+use crate::{body, patch, patch_type, write};
 
 /// GET of `scale`.
 pub(crate) fn show(request: &Request<'_>) -> Result<Answer, Status> {
@@ -40,7 +40,7 @@ pub(crate) fn write(request: &Request<'_>, is_patch: bool) -> Result<Answer, Sta
         let old = managed_scale(request, &live, paths).map_err(Status::internal)?;
         let wanted = if !is_patch {
             tracked(&inner, &old, write::decode(&inner, read.clone())?)
-        } else if patch::is_apply(&inner.media_type) {
+        } else if patch_type::is_apply(&inner.media_type) {
             applied(request, &inner, &old, &read)?
         } else {
             tracked(&inner, &old, patch::patched(&inner, &old, &read)?)
@@ -116,7 +116,7 @@ fn parent(
     if !metadata::revision(&scale).is_empty() {
         object["metadata"]["resourceVersion"] = metadata::revision(&scale).into();
     }
-    put(&mut object["metadata"], "managedFields", Some(&managers));
+    set_field(&mut object["metadata"], "managedFields", Some(&managers));
     Ok(Decoded { object, warnings })
 }
 
@@ -128,7 +128,7 @@ fn managed_scale(
     let mut scale = scale_of(&live.object, paths);
     let parent = &live.object["metadata"]["managedFields"];
     let managers = scale_managers(parent, &replicas_paths(request, paths))?;
-    put(&mut scale["metadata"], "managedFields", Some(&managers));
+    set_field(&mut scale["metadata"], "managedFields", Some(&managers));
     Ok(scale)
 }
 

@@ -23,7 +23,7 @@ use crate::events;
 
 /// What a request must know of a resource.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServedResource {
     pub(crate) read: Arc<Resource>,
     /// What sets the kind apart.
     pub(crate) kind: &'static Kind,
@@ -58,7 +58,7 @@ pub(crate) struct Custom {
     pub(crate) has_status: bool,
 }
 
-impl Served {
+impl ServedResource {
     /// The resource in messages and details: `deployments.apps`.
     pub(crate) fn group_resource(&self) -> GroupResource {
         GroupResource::new(&*self.read.group, &*self.read.plural)
@@ -92,7 +92,7 @@ impl Served {
         }
     }
 
-    /// Like [`Served::decode`] for what apply made: its types are known to fit, and nulls of a custom
+    /// Like [`ServedResource::decode`] for what apply made: its types are known to fit, and nulls of a custom
     /// resource stay, for the validation to refuse.
     pub(crate) fn decode_applied(&self, mut object: Value) -> Result<(Value, Vec<String>), Status> {
         match &self.content {
@@ -142,7 +142,7 @@ impl Served {
         match subresource {
             Some("status") => self.kind.prepare_status_update(object, old),
             // The one endpoint that may change the finalizers of a namespace.
-            Some("finalize") => put(object, "status", old.get("status")),
+            Some("finalize") => set_field(object, "status", old.get("status")),
             _ => self.kind.prepare_update(object, old),
         }
     }
@@ -154,7 +154,7 @@ impl Served {
             Content::Custom(custom) => custom.schema.validate(object),
         };
         let metadata = &object["metadata"];
-        if !self.kind.ends_judgement(object, &verdict.errors, true) {
+        if !self.kind.short_circuits(object, &verdict.errors, true) {
             let rules = self.metadata_rules();
             verdict.put_first(metadata::validate(metadata, rules, "metadata"));
         }
@@ -180,7 +180,7 @@ impl Served {
             (Content::Custom(custom), _) => custom.schema.validate_update(object, old),
         };
         let (metadata, old) = (&object["metadata"], &old["metadata"]);
-        if !self.kind.ends_judgement(object, &verdict.errors, false) {
+        if !self.kind.short_circuits(object, &verdict.errors, false) {
             verdict.put_first(self.changed_metadata(metadata, old, subresource));
         }
         self.warn_of_finalizers(&mut verdict, metadata, Some(old));
@@ -196,7 +196,7 @@ impl Served {
         let mut errors = metadata::validate_update(metadata, old, "metadata");
         if subresource.is_none() {
             let again = metadata::validate(metadata, self.metadata_rules(), "metadata");
-            let with_prefix = self.kind.judges_prefix_again();
+            let with_prefix = self.kind.revalidates_generate_name();
             let is_told =
                 |error: &FieldError| with_prefix || error.field() != "metadata.generateName";
             errors.extend(again.into_iter().filter(is_told));
@@ -255,10 +255,10 @@ impl Served {
     }
 }
 
-impl Versions for Served {
+impl Versions for ServedResource {
     fn shape(&self, api_version: &str) -> Option<Shape<'_>> {
         if api_version == self.read.api_version() {
-            return Some(Served::shape(self));
+            return Some(ServedResource::shape(self));
         }
         match &self.content {
             Content::Builtin(_) => events::shape(&self.read.kind, api_version),
@@ -285,7 +285,7 @@ impl Versions for Served {
 pub(crate) fn builtin(
     resource: &edgegrid_machinery::table::Resource,
     shape: Shape<'static>,
-) -> Served {
+) -> ServedResource {
     let kind = kinds::of(&resource.group, &resource.kind);
     let (stored_group, view) = if events::is_converted(&resource.group, &resource.plural) {
         ("", events::view())
@@ -323,7 +323,7 @@ pub(crate) fn builtin(
             status_replicas: "status.replicas".into(),
             selector: Some("spec.selector".into()),
         });
-    Served {
+    ServedResource {
         read: read.shared(),
         kind,
         content: Content::Builtin(shape),
@@ -333,10 +333,10 @@ pub(crate) fn builtin(
 }
 
 /// What a Scale is, for whoever reads or writes one.
-pub(crate) fn scale_kind() -> Arc<Served> {
-    static SCALE: LazyLock<Arc<Served>> = LazyLock::new(|| {
+pub(crate) fn scale_kind() -> Arc<ServedResource> {
+    static SCALE: LazyLock<Arc<ServedResource>> = LazyLock::new(|| {
         let shape = table().shape("autoscaling", "v1", "Scale");
-        Arc::new(Served {
+        Arc::new(ServedResource {
             read: Resource::new("autoscaling", "v1", "Scale", "scales").shared(),
             kind: kinds::of("autoscaling", "Scale"),
             content: Content::Builtin(shape.expect("invariant: the table has the Scale")),
@@ -353,7 +353,7 @@ pub(crate) fn key_prefix(group: &str, plural: &str) -> String {
     format!("{plural}{separator}{group}/")
 }
 
-pub(crate) fn put(object: &mut Value, field: &str, value: Option<&Value>) {
+pub(crate) fn set_field(object: &mut Value, field: &str, value: Option<&Value>) {
     let Some(map) = object.as_object_mut() else {
         return;
     };
@@ -367,6 +367,6 @@ pub(crate) fn put(object: &mut Value, field: &str, value: Option<&Value>) {
     }
 }
 
-pub(crate) fn remove(object: &mut Value, field: &str) {
-    put(object, field, None);
+pub(crate) fn remove_field(object: &mut Value, field: &str) {
+    set_field(object, field, None);
 }

@@ -1,32 +1,25 @@
-//! The server itself: what all requests share.
+//! The server as its user builds and holds it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use edgegrid_listwatch::{Reader, Store};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
-use crate::admission::{Admission, NamespaceLifecycle};
+use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::ids::Ids;
+use crate::namespaces::NamespaceLifecycle;
 use crate::registry::Registry;
 use crate::services::ServiceAddresses;
+use crate::state::ServerState;
 use crate::{bootstrap, router};
 
 /// A running API server; clones share it.
 #[derive(Clone)]
 pub struct ApiServer {
-    shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) reader: Reader,
-    pub(crate) registry: Registry,
-    pub(crate) clock: Clock,
-    pub(crate) ids: Ids,
-    pub(crate) admission: Vec<Box<dyn Admission>>,
-    /// Taken in turns by writers of Services.
-    pub(crate) service_turns: Mutex<()>,
+    state: Arc<ServerState>,
 }
 
 /// How a server shall be.
@@ -51,22 +44,22 @@ impl ApiServer {
 
     /// The server as a service to mount or to call.
     pub fn router(&self) -> Router {
-        router::router(self.shared.clone())
+        router::router(self.state.clone())
     }
 
     /// What it stores.
     pub fn store(&self) -> &Store {
-        self.shared.reader.store()
+        self.state.reader.store()
     }
 
     /// Its time.
     pub fn clock(&self) -> Clock {
-        self.shared.clock
+        self.state.clock
     }
 
     /// Ends all watches, so that clients can go.
     pub fn stop(&self) {
-        self.shared.reader.stop();
+        self.state.reader.stop();
     }
 }
 
@@ -104,17 +97,17 @@ impl Builder {
         let mut admission: Vec<Box<dyn Admission>> =
             vec![Box::new(NamespaceLifecycle), Box::new(ServiceAddresses)];
         admission.extend(self.admission);
-        let shared = Shared {
+        let state = ServerState {
             reader: Reader::new(self.store, self.seed),
             registry: Registry::default(),
             clock: Clock::starting_at(self.origin),
             ids: Ids::new(self.seed),
             admission,
-            service_turns: Mutex::default(),
+            allocator_lock: Mutex::default(),
         };
-        bootstrap::bootstrap(&shared);
+        bootstrap::bootstrap(&state);
         ApiServer {
-            shared: Arc::new(shared),
+            state: Arc::new(state),
         }
     }
 }

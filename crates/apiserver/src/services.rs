@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
-use std::sync::{MutexGuard, PoisonError};
 
 use edgegrid_machinery::metadata;
 use edgegrid_machinery::status::{FieldError, GroupResource, Status};
+use parking_lot::MutexGuard;
 use serde_json::{Map, Value, json};
 
 use crate::admission::{Admission, Attributes, Operation};
@@ -26,14 +26,11 @@ pub(crate) const FIRST: Ipv4Addr = Ipv4Addr::new(BASE[0], BASE[1], 0, 1);
 /// Gives Services their addresses and node ports.
 pub(crate) struct ServiceAddresses;
 
-/// Holds off other writers of Services, from the look at what is taken until the write.
-pub(crate) fn turn<'a>(request: &Request<'a>) -> Option<MutexGuard<'a, ()>> {
+/// Held by a writer of a Service from reading which addresses are allocated until it has written.
+pub(crate) fn allocator_lock<'a>(request: &Request<'a>) -> Option<MutexGuard<'a, ()>> {
     let read = &request.served.read;
     let is_service = read.group.is_empty() && read.plural == "services";
-    is_service.then(|| {
-        let turns = &request.server.service_turns;
-        turns.lock().unwrap_or_else(PoisonError::into_inner)
-    })
+    is_service.then(|| request.server.allocator_lock.lock())
 }
 
 impl Admission for ServiceAddresses {
@@ -61,12 +58,11 @@ struct Taken {
 
 fn taken(attributes: &Attributes<'_>) -> Taken {
     let mut taken = Taken::default();
-    let server = attributes.server;
-    let Some(services) = server.registry.resource("", "v1", "services") else {
+    let Some(services) = attributes.registry.resource("", "v1", "services") else {
         return taken;
     };
     let own = attributes.old.map(|old| &old["metadata"]["uid"]);
-    let snapshot = server.reader.store().snapshot();
+    let snapshot = attributes.store.snapshot();
     for entry in snapshot.under(&services.read.key_prefix).iter() {
         let Ok(service) = live(&services, entry.clone()) else {
             continue;

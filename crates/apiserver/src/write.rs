@@ -6,22 +6,21 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use edgegrid_listwatch::Memo;
 use edgegrid_machinery::apply::{Writer, restore_times, track_update};
-use edgegrid_machinery::metadata::{self, Birth};
+use edgegrid_machinery::metadata::{self, CreateStamp};
 use edgegrid_machinery::schema::Verdict;
 use edgegrid_machinery::status::Status;
-use edgegrid_store::{CommitError, Entry, Event, Expect};
+use edgegrid_store::{CommitError, Expect};
 use serde_json::Value;
 
-use crate::admission::{Operation, admit};
+use crate::admission::Operation;
 use crate::answer::{Answer, Content};
 use crate::body::Read;
 use crate::options::FieldValidation;
 use crate::request::{Live, Request};
-use crate::{crds, namespaces, patch, services};
+use crate::storage::{committed, put, remove};
+use crate::{crds, namespaces, patch_type, services};
 
 /// Tries at a generated name before giving up.
 const NAME_TRIES: usize = 8;
@@ -35,7 +34,7 @@ pub(crate) enum Ownership {
     Settled,
 }
 
-/// A body in the form in which it is stored, and what its sender is to be told about it.
+/// A body in the form in which it is stored, and the warnings for its sender.
 #[derive(Debug, Clone)]
 pub(crate) struct Decoded {
     pub(crate) object: Value,
@@ -45,11 +44,11 @@ pub(crate) struct Decoded {
 /// Drops what the kind does not know; unknown and doubled fields are reported or refused.
 pub(crate) fn decode(request: &Request<'_>, read: Read) -> Result<Decoded, Status> {
     let (object, unknown) = request.served.decode(read.value)?;
-    told(request, object, read.complaints, &unknown)
+    check_fields(request, object, read.complaints, &unknown)
 }
 
-/// What a sender is told about its body: what was wrong with the text, and what was dropped.
-pub(crate) fn told(
+/// Warns of unknown and doubled fields or refuses them, as `fieldValidation` asks.
+pub(crate) fn check_fields(
     request: &Request<'_>,
     object: Value,
     complaints: Vec<String>,
@@ -114,7 +113,7 @@ pub(crate) fn create(
         mut object,
         warnings: said,
     } = decoded;
-    let _turn = services::turn(request);
+    let _allocating = services::allocator_lock(request);
     metadata::place(&mut object, request.namespace().unwrap_or_default())?;
     metadata::check_new(&object)?;
     let doubled = dedup_owners(&mut object);
@@ -155,7 +154,7 @@ pub(crate) fn create_named(
 ) -> Result<Answer, Status> {
     let object = &mut decoded.object;
     check_path(request, object)?;
-    crate::served::remove(&mut object["metadata"], "resourceVersion");
+    crate::served::remove_field(&mut object["metadata"], "resourceVersion");
     create(request, decoded, ownership)
 }
 
@@ -164,9 +163,9 @@ fn prepare_new(
     mut new: Value,
     ownership: Ownership,
 ) -> Result<(Value, Vec<String>), Status> {
-    let (served, shared) = (&request.served, request.server);
-    let (uid, suffix, now) = (shared.ids.uid(), shared.ids.suffix(), shared.clock.stamp());
-    let birth = Birth {
+    let (served, server) = (&request.served, request.server);
+    let (uid, suffix, now) = (server.ids.uid(), server.ids.suffix(), server.clock.stamp());
+    let create = CreateStamp {
         uid: &uid,
         now: &now,
         suffix: &suffix,
@@ -176,11 +175,11 @@ fn prepare_new(
     if ownership == Ownership::Track {
         new = tracked(request, None, &new);
     }
-    metadata::stamp(&mut new, birth, served.kind.generation());
+    metadata::stamp(&mut new, create, served.kind.generation());
     served.kind.prepare_create(&mut new);
     crds::prepare(request, &mut new, None);
-    admit(request, Operation::Create, None, &mut new)?;
-    let warnings = judged(request, &new, served.validate_create(&new))?;
+    request.admit(Operation::Create, None, &mut new)?;
+    let warnings = warnings_or_invalid(request, &new, served.validate_create(&new))?;
     crds::check(request, &new)?;
     Ok((new, warnings))
 }
@@ -197,17 +196,17 @@ pub(crate) fn change(
         object: mut new,
         mut warnings,
     } = decoded;
-    let _turn = services::turn(request);
+    let _allocating = services::allocator_lock(request);
     check_identity(request, &mut new, old)?;
     let doubled = own(request, &mut new, old, ownership);
     served.prepare_update(&mut new, old, request.subresource());
     crds::prepare(request, &mut new, Some(old));
-    admit(request, Operation::Update, Some(old), &mut new)?;
+    request.admit(Operation::Update, Some(old), &mut new)?;
     if request.subresource() != Some("status") {
         metadata::advance_generation(&mut new, old, served.kind.generation());
     }
     let verdict = served.validate_update(&new, old, request.subresource());
-    warnings.extend(judged(request, &new, verdict)?);
+    warnings.extend(warnings_or_invalid(request, &new, verdict)?);
     warnings.extend(doubled);
     crds::check(request, &new)?;
     let expect = Expect::Revision(live.entry.revision());
@@ -227,7 +226,7 @@ pub(crate) fn change(
 }
 
 /// Fills in what was left open, credits the change to its writer, and keeps what no writer decides.
-/// Says so if an owner was named twice.
+/// Gives a warning if an owner was named twice.
 fn own(
     request: &Request<'_>,
     new: &mut Value,
@@ -235,7 +234,8 @@ fn own(
     ownership: Ownership,
 ) -> Option<String> {
     // A patch is credited with what it says twice, a whole object is not.
-    let is_patch = patch::is_plain(request) || patch::is_apply(&request.media_type);
+    let is_patch =
+        patch_type::is_plain(&request.media_type) || patch_type::is_apply(&request.media_type);
     let mut doubled = (!is_patch).then(|| dedup_owners(new)).flatten();
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
     request.served.default(new);
@@ -250,20 +250,11 @@ fn own(
     doubled
 }
 
-/// What was committed, or nothing if somebody else was faster.
-pub(crate) fn committed<T>(result: Result<T, CommitError>) -> Result<Option<T>, Status> {
-    match result {
-        Ok(content) => Ok(Some(content)),
-        Err(CommitError::Conflict { .. }) => Ok(None),
-        Err(error) => Err(Status::internal(error)),
-    }
-}
-
 fn check_identity(request: &Request<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
     check_path(request, new)?;
     let resource = request.served.group_resource();
     // To a patch the uid is a field like others, which may not change.
-    if !patch::is_plain(request) {
+    if !patch_type::is_plain(&request.media_type) {
         metadata::check_uid(new, old, &resource)?;
     }
     let unconditional = request.served.kind.allows_unconditional_update();
@@ -288,64 +279,6 @@ fn dedup_owners(object: &mut Value) -> Option<String> {
         .then(|| "metadata.ownerReferences has an entry twice: only the first is kept".to_owned())
 }
 
-/// Removes a stored object for good.
-pub(crate) fn remove(
-    request: &Request<'_>,
-    last: &Value,
-    expect: Expect,
-) -> Result<Content, CommitError> {
-    let name = metadata::name(last);
-    let mut last = last.clone();
-    if !request.options.dry_run {
-        let event = request
-            .server
-            .reader
-            .store()
-            .delete(request.key(name), expect)?;
-        if let Some(event) = event {
-            crds::after_removal(request, &last);
-            last["metadata"]["resourceVersion"] = event.revision.to_string().into();
-        }
-    }
-    Ok(Content::Object(last))
-}
-
-/// Writes an object, unless it is only tried out.
-pub(crate) fn put(
-    request: &Request<'_>,
-    name: &str,
-    object: &Value,
-    expect: Expect,
-) -> Result<Content, CommitError> {
-    let (store, key) = (request.server.reader.store(), request.key(name));
-    if request.options.dry_run {
-        let found = store.get(&key).map(|entry| entry.revision());
-        let holds = match expect {
-            Expect::Absent => found.is_none(),
-            Expect::Revision(revision) => found == Some(revision),
-            _ => true,
-        };
-        if holds {
-            return Ok(Content::Object(object.clone()));
-        }
-        return Err(CommitError::Conflict {
-            key: key.into(),
-            expected: expect,
-            found,
-        });
-    }
-    let event = store.put(key, request.served.storable(object), expect)?;
-    crds::after_write(request, object);
-    Ok(Content::Stored(stored(&event)))
-}
-
-fn stored(event: &Event<Memo>) -> Arc<Entry<Memo>> {
-    event
-        .after()
-        .expect("invariant: a put leaves a version behind")
-        .clone()
-}
-
 /// Credits what differs from the old object to the writer.
 pub(crate) fn tracked(request: &Request<'_>, old: Option<&Value>, new: &Value) -> Value {
     as_writer(request, |writer| track_update(writer, old, new))
@@ -366,7 +299,11 @@ pub(crate) fn as_writer<T>(request: &Request<'_>, act: impl FnOnce(&Writer<'_>) 
     })
 }
 
-fn judged(request: &Request<'_>, object: &Value, verdict: Verdict) -> Result<Vec<String>, Status> {
+fn warnings_or_invalid(
+    request: &Request<'_>,
+    object: &Value,
+    verdict: Verdict,
+) -> Result<Vec<String>, Status> {
     if verdict.errors.is_empty() {
         return Ok(verdict.warnings);
     }

@@ -1,9 +1,10 @@
 //! The bytes around the objects: list heads, watch events, bookmarks.
 
 use crate::accept::Form;
-use crate::document::{Malformed, Memo, document};
 use crate::filter::Filter;
+use crate::served_object::{Memo, served_object};
 use crate::token::Token;
+use crate::view::Malformed;
 use bytes::BufMut;
 use edgegrid_machinery::status::Status;
 use edgegrid_store::{Entry, Event};
@@ -55,13 +56,13 @@ impl Encoder {
 
     /// Writes one object at the revision of its version.
     pub(crate) fn object(&self, entry: &Entry<Memo>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        document(entry, &self.filter.resource)?.write(self.form, entry.revision(), out);
+        served_object(entry, &self.filter.resource)?.write(self.form, entry.revision(), out);
         Ok(())
     }
 
     /// How many bytes [`Encoder::object`] writes.
     pub(crate) fn length(&self, entry: &Entry<Memo>) -> Result<usize, Malformed> {
-        Ok(document(entry, &self.filter.resource)?.length(self.form, entry.revision()))
+        Ok(served_object(entry, &self.filter.resource)?.length(self.form, entry.revision()))
     }
 
     /// Writes the event of an object that is there from the start.
@@ -113,12 +114,12 @@ impl Encoder {
         revision: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
-        let document = document(entry, &self.filter.resource)?;
-        out.reserve(document.length(self.form, revision) + 40);
+        let object = served_object(entry, &self.filter.resource)?;
+        out.reserve(object.length(self.form, revision) + 40);
         out.put_slice(br#"{"type":""#);
         out.put_slice(kind.as_bytes());
         out.put_slice(br#"","object":"#);
-        document.write(self.form, revision, out);
+        object.write(self.form, revision, out);
         out.put_slice(b"}\n");
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Which objects a client wants: the path's namespace, the label and the field selector.
 
-use crate::document::{Malformed, Memo, document};
 use crate::resource::Resource;
+use crate::served_object::{Memo, served_object};
+use crate::view::Malformed;
 use edgegrid_machinery::selector::{FieldSelector, LabelSelector};
 use edgegrid_machinery::status::Status;
 use edgegrid_store::Entry;
@@ -56,8 +57,8 @@ impl Filter {
         if self.is_empty() {
             return Ok(true);
         }
-        let document = document(entry, &self.resource)?;
-        if !self.labels.is_empty() && !self.labels.matches(document.labels()) {
+        let object = served_object(entry, &self.resource)?;
+        if !self.labels.is_empty() && !self.labels.matches(object.labels()) {
             return Ok(false);
         }
         let (namespace, name) = self.resource.names(entry.key());
@@ -70,7 +71,7 @@ impl Filter {
                     .fields
                     .iter()
                     .position(|field| field.name == path)?;
-                document.fields(&self.resource.fields).get(index).cloned()
+                object.fields(&self.resource.fields).get(index).cloned()
             }
         }))
     }

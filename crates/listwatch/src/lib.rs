@@ -32,8 +32,8 @@
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let store = Store::default();
 //! let maps = Resource::new("", "v1", "ConfigMap", "configmaps").namespaced().shared();
-//! let document = storable(&serde_json::json!({"metadata": {"name": "a", "namespace": "b"}}));
-//! store.put(maps.key(Some("b"), "a"), document, Expect::Absent).unwrap();
+//! let object = storable(&serde_json::json!({"metadata": {"name": "a", "namespace": "b"}}));
+//! store.put(maps.key(Some("b"), "a"), object, Expect::Absent).unwrap();
 //!
 //! let reader = Reader::new(store, 1);
 //! let response = reader.read(Read { query: "limit=5", ..Read::all(&maps) }).await;
@@ -46,22 +46,24 @@
 
 mod accept;
 mod body;
-mod document;
 mod encode;
 mod filter;
 mod list;
 mod options;
 mod reader;
 mod resource;
+mod served_object;
 mod token;
+mod view;
 mod watch;
 
 pub use accept::{Form, MetadataVersion};
 pub use body::{Body, status_response};
-pub use document::{Document, Malformed, Memo, document, storable};
 pub use options::{ListAt, ListOptions, WatchOptions, WatchStart};
 pub use reader::{Read, Reader};
-pub use resource::{Field, Resource, View};
+pub use resource::{Field, Resource};
+pub use served_object::{Memo, ServedObject, served_object, storable};
+pub use view::{Malformed, View};
 
 /// A store whose entries remember how they are read.
 pub type Store = edgegrid_store::Store<Memo>;

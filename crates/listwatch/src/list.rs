@@ -4,11 +4,12 @@
 
 use crate::Store;
 use crate::body::{Body, json};
-use crate::document::{Malformed, Memo};
 use crate::encode::{Encoder, FRAME, LIST_END, ListHead};
 use crate::filter::Filter;
 use crate::options::{ListAt, ListOptions};
+use crate::served_object::Memo;
 use crate::token::Token;
+use crate::view::Malformed;
 use bytes::Bytes;
 use edgegrid_machinery::status::Status;
 use edgegrid_store::{Entry, RevisionError, Snapshot};

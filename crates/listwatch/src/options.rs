@@ -1,4 +1,4 @@
-//! The query of a read, parsed and judged before anything is read.
+//! The query of a read, parsed and validated before anything is read.
 //!
 //! The rules follow `ListOptions` of `meta.k8s.io`: what `resourceVersion` means depends on
 //! `resourceVersionMatch`, `limit`, `continue` and `sendInitialEvents`, and combinations without a

@@ -1,19 +1,19 @@
-//! The door: a request for one object or a collection comes in, a response goes out.
+//! Answers a request to read one object or a collection.
 
 use crate::Store;
 use crate::accept::Form;
 use crate::body::{Body, json, status_response};
-use crate::document::document;
 use crate::encode::Encoder;
 use crate::filter::Filter;
 use crate::list;
 use crate::options::{ListAt, Query};
 use crate::resource::Resource;
+use crate::served_object::served_object;
 use crate::watch;
 use edgegrid_machinery::status::{GroupResource, Status};
 use http::Response;
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch as signal;
 use tokio::time::timeout;
@@ -25,7 +25,7 @@ const FRESH_WITHIN: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone)]
 pub struct Reader {
     store: Store,
-    seed: Arc<AtomicU64>,
+    rng: Arc<Mutex<fastrand::Rng>>,
     stop: signal::Sender<bool>,
 }
 
@@ -62,7 +62,7 @@ impl Reader {
     pub fn new(store: Store, seed: u64) -> Self {
         Self {
             store,
-            seed: Arc::new(AtomicU64::new(seed)),
+            rng: Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))),
             stop: signal::Sender::new(false),
         }
     }
@@ -118,9 +118,9 @@ impl Reader {
             .store
             .get(&resource.key(read.namespace, name))
             .ok_or_else(missing)?;
-        let document = document(&entry, resource).map_err(Status::internal)?;
-        let mut bytes = Vec::with_capacity(document.length(form, entry.revision()));
-        document.write(form, entry.revision(), &mut bytes);
+        let object = served_object(&entry, resource).map_err(Status::internal)?;
+        let mut bytes = Vec::with_capacity(object.length(form, entry.revision()));
+        object.write(form, entry.revision(), &mut bytes);
         Ok(json(Body::full(bytes.into())))
     }
 
@@ -130,7 +130,7 @@ impl Reader {
             self.fresh(not_older_than).await?;
         }
         let plan = watch::Plan {
-            timeout: watch::timeout(options.timeout_seconds, self.random()),
+            timeout: watch::timeout(options.timeout_seconds, self.rng.lock().u64(..)),
             stop: self.stop.subscribe(),
             options,
         };
@@ -146,17 +146,5 @@ impl Reader {
             })?;
         }
         Ok(())
-    }
-
-    /// The next number of a splitmix64 sequence: cheap, repeatable, and good enough to spread.
-    fn random(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let state = self
-            .seed
-            .fetch_add(STEP, Ordering::Relaxed)
-            .wrapping_add(STEP);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }

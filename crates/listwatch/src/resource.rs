@@ -1,9 +1,7 @@
 //! What can be read, as data: names, where its objects are stored, and how they are served.
 
-use crate::document::Malformed;
-use bytes::Bytes;
+use crate::view::View;
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 /// One served version of one kind.
@@ -27,7 +25,7 @@ pub struct Resource {
     /// What a field selector may ask for, beside `metadata.name` and `metadata.namespace`. The values
     /// are remembered with the view: resources that share prefix and view must share this table too.
     pub fields: Vec<Field>,
-    /// How a stored document becomes the served one.
+    /// How the stored bytes become the served ones.
     pub view: View,
 }
 
@@ -41,24 +39,6 @@ pub struct Field {
     /// The value when no path leads anywhere, as in `spec.unschedulable` being `false`.
     pub default: Cow<'static, str>,
 }
-
-/// How a stored document becomes the served one.
-#[derive(Clone, Default)]
-pub enum View {
-    /// It is served as it is stored.
-    #[default]
-    Stored,
-    /// It is converted, once for each stored version and view.
-    Converted {
-        /// Tells views apart; two with the same number must convert alike.
-        id: u64,
-        /// Makes the served document; like the stored one, without `resourceVersion`.
-        convert: Arc<Convert>,
-    },
-}
-
-/// Makes a served document of a stored one.
-pub(crate) type Convert = dyn Fn(&Bytes) -> Result<Bytes, Malformed> + Send + Sync;
 
 impl Resource {
     /// A cluster-scoped resource with the customary list kind and key prefix.
@@ -135,15 +115,6 @@ impl Resource {
             rest.split_once('/').unwrap_or(("", rest))
         } else {
             ("", rest)
-        }
-    }
-}
-
-impl fmt::Debug for View {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            View::Stored => f.write_str("Stored"),
-            View::Converted { id, .. } => write!(f, "Converted({id})"),
         }
     }
 }

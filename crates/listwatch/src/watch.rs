@@ -11,9 +11,10 @@
 
 use crate::Store;
 use crate::body::{Body, json};
-use crate::document::{Malformed, Memo};
 use crate::encode::{self, Encoder, FRAME};
 use crate::options::{WatchOptions, WatchStart};
+use crate::served_object::Memo;
+use crate::view::Malformed;
 use bytes::Bytes;
 use edgegrid_machinery::status::Status;
 use edgegrid_store::{Entry, Event, Lagged, RevisionError, Watch};

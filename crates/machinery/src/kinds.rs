@@ -175,7 +175,7 @@ impl Kind {
         errors
     }
 
-    /// What the writer of an object is told although it is accepted; `old` is the object before.
+    /// Warnings about an object that is accepted; `old` is the object before.
     ///
     /// Who changes a pod is a program, and who leaves the spec alone knows of it already.
     pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -204,9 +204,9 @@ impl Kind {
         self.create_on_update
     }
 
-    /// Whether these errors are all that is told, without those of the metadata: addresses of a
-    /// Service are given out before anything else is judged, and new Events are judged before it.
-    pub fn ends_judgement(&self, object: &Value, errors: &[FieldError], is_new: bool) -> bool {
+    /// Whether validation stops before the metadata: addresses of a Service are allocated before anything
+    /// else is validated, and new Events are validated before their metadata.
+    pub fn short_circuits(&self, object: &Value, errors: &[FieldError], is_new: bool) -> bool {
         match (self.group, self.named) {
             ("", "Service") => service::has_wrong_addresses(object),
             ("", "Event") => is_new && !errors.is_empty(),
@@ -214,8 +214,8 @@ impl Kind {
         }
     }
 
-    /// Whether updates judge the prefix of a generated name again.
-    pub fn judges_prefix_again(&self) -> bool {
+    /// Whether updates validate `metadata.generateName` again.
+    pub fn revalidates_generate_name(&self) -> bool {
         const KINDS: [&str; 10] = [
             "ConfigMap",
             "EndpointSlice",

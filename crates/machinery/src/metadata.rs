@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 
 /// What makes a new object itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Birth<'a> {
+pub struct CreateStamp<'a> {
     /// Unique in space and time.
     pub uid: &'a str,
     /// The time, RFC 3339 in whole seconds.
@@ -77,7 +77,7 @@ pub fn place(object: &mut Value, namespace: &str) -> Result<(), Status> {
 
 /// Fills in what only the server may set on a new object; what a client wrote there is dropped, but
 /// for the generation of a kind that does not track it.
-pub fn stamp(object: &mut Value, birth: Birth<'_>, generation: Generation) {
+pub fn stamp(object: &mut Value, create: CreateStamp<'_>, generation: Generation) {
     let metadata = metadata_mut(object);
     for field in [
         "deletionTimestamp",
@@ -86,8 +86,8 @@ pub fn stamp(object: &mut Value, birth: Birth<'_>, generation: Generation) {
     ] {
         metadata.remove(field);
     }
-    metadata.insert("uid".to_owned(), birth.uid.into());
-    metadata.insert("creationTimestamp".to_owned(), birth.now.into());
+    metadata.insert("uid".to_owned(), create.uid.into());
+    metadata.insert("creationTimestamp".to_owned(), create.now.into());
     let base = metadata
         .get("generateName")
         .and_then(Value::as_str)
@@ -97,7 +97,7 @@ pub fn stamp(object: &mut Value, birth: Birth<'_>, generation: Generation) {
         .and_then(Value::as_str)
         .unwrap_or_default();
     if !base.is_empty() && name.is_empty() {
-        let name = names::generated_name(base, birth.suffix);
+        let name = names::generated_name(base, create.suffix);
         metadata.insert("name".to_owned(), name.into());
     }
     if generation != Generation::Untracked {

@@ -44,7 +44,7 @@ impl NameRule {
     }
 
     /// Complaints about `base` as a `generateName`: a dash at its end stands before a suffix, so it and
-    /// the character before it are not judged (as in Kubernetes).
+    /// the character before it are not validated (as in Kubernetes).
     pub fn base_complaints(self, base: &str) -> Vec<String> {
         if self == Self::PathSegment {
             return path_segment_content(base);

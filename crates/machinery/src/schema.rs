@@ -164,7 +164,7 @@ impl Verdict {
         }
     }
 
-    /// The same, with what the writer is told beside.
+    /// The same, with warnings for the writer.
     #[must_use]
     pub fn with_warnings(self, warnings: Vec<String>) -> Self {
         Self { warnings, ..self }

@@ -185,7 +185,7 @@ fn claim_templates_of_a_stateful_set_stand_for_volumes() {
                 "template": {
                     "metadata": { "labels": { "app": "a" } },
                     "spec": {
-                        // Replaced by the claim, so it is not judged.
+                        // Replaced by the claim, so it is not validated.
                         "volumes": [{ "name": "data", "cephfs": {} }],
                         "containers": [{ "name": "main", "image": "app:1",
                             "volumeMounts": [{ "name": mounted, "mountPath": "/data" }] }],

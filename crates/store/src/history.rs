@@ -20,6 +20,27 @@ pub struct Limits {
     pub bytes: usize,
 }
 
+/// Why a revision cannot be read or watched from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RevisionError {
+    /// The history does not reach back that far any more.
+    #[error("revision {asked} is compacted, the oldest left is {oldest}")]
+    TooOld {
+        /// The revision asked for.
+        asked: u64,
+        /// The oldest revision that can be asked for.
+        oldest: u64,
+    },
+    /// The revision has not been made yet.
+    #[error("revision {asked} is ahead of the current {current}")]
+    TooNew {
+        /// The revision asked for.
+        asked: u64,
+        /// The last revision made.
+        current: u64,
+    },
+}
+
 impl Default for Limits {
     /// Room for 65,536 events and 64 MiB.
     fn default() -> Self {

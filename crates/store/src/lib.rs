@@ -46,6 +46,7 @@
 mod commit;
 mod entry;
 mod history;
+mod shared;
 mod snapshot;
 mod state;
 mod store;
@@ -54,7 +55,7 @@ mod watch;
 
 pub use commit::{Change, CommitError, Expect, Journal, Record, Write};
 pub use entry::{Entry, Event, Transition};
-pub use history::Limits;
+pub use history::{Limits, RevisionError};
 pub use snapshot::Snapshot;
-pub use store::{Builder, RevisionError, Store};
+pub use store::{Builder, Store};
 pub use watch::{Batch, Lagged, Watch};

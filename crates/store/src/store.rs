@@ -1,17 +1,16 @@
 //! The store itself: one writer at a time, any number of readers beside it.
-//!
-//! Two locks. Writers queue on the journal's; readers and the moment of publication share the
-//! state's, which nobody holds for longer than a map update or a few reference counts.
 
 use crate::commit::{Change, CommitError, Expect, Forgetful, Journal, Record, Write};
 use crate::entry::{Entry, Event};
-use crate::history::{History, Limits, STRETCH};
+use crate::history::{History, Limits, RevisionError};
+use crate::shared::Shared;
 use crate::snapshot::{Entries, Snapshot};
 use crate::state::State;
 use crate::topic::Topics;
 use crate::watch::Watch;
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
 /// The revision of a store nothing was written to. Zero is left to mean "none" where revisions are
@@ -24,27 +23,6 @@ pub struct Store<M = ()> {
     shared: Arc<Shared<M>>,
 }
 
-/// Why a revision cannot be read or watched from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum RevisionError {
-    /// The history does not reach back that far any more.
-    #[error("revision {asked} is compacted, the oldest left is {oldest}")]
-    TooOld {
-        /// The revision asked for.
-        asked: u64,
-        /// The oldest revision that can be asked for.
-        oldest: u64,
-    },
-    /// The revision has not been made yet.
-    #[error("revision {asked} is ahead of the current {current}")]
-    TooNew {
-        /// The revision asked for.
-        asked: u64,
-        /// The last revision made.
-        current: u64,
-    },
-}
-
 /// What a store starts with.
 #[derive(Debug)]
 pub struct Builder<M = ()> {
@@ -52,12 +30,6 @@ pub struct Builder<M = ()> {
     limits: Limits,
     entries: Entries<M>,
     journal: Box<dyn Journal>,
-}
-
-pub(crate) struct Shared<M> {
-    journal: Mutex<Box<dyn Journal>>,
-    state: RwLock<State<M>>,
-    progress: watch::Sender<u64>,
 }
 
 impl<M> Store<M> {
@@ -106,11 +78,7 @@ impl<M> Store<M> {
     /// Each change gets a revision of its own, in the order given: were they to share one, a watcher
     /// cut off between them could not say where to go on.
     pub fn commit(&self, writes: Vec<Write>) -> Result<Vec<Arc<Event<M>>>, CommitError> {
-        let mut journal = self
-            .shared
-            .journal
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut journal = self.shared.journal.lock();
         let events = self.shared.read().plan(writes)?;
         let Some(last) = events.last().map(|event| event.revision) else {
             return Ok(events);
@@ -206,44 +174,6 @@ impl<M> Store<M> {
     }
 }
 
-impl<M> Shared<M> {
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State<M>> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State<M>> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The events under a prefix in `(after, through]`, a bounded stretch for each hold of the lock.
-    fn events(
-        &self,
-        prefix: &str,
-        after: u64,
-        through: u64,
-    ) -> Result<Vec<Arc<Event<M>>>, RevisionError> {
-        let mut found = Vec::new();
-        let mut cursor = after;
-        while cursor < through {
-            let state = self.read();
-            let stop = through.min(cursor.saturating_add(STRETCH));
-            while cursor < stop {
-                let Some(event) = state.history.at(cursor + 1) else {
-                    return Err(RevisionError::TooOld {
-                        asked: after,
-                        oldest: state.history.compacted(),
-                    });
-                };
-                if event.key().starts_with(prefix) {
-                    found.push(Arc::clone(event));
-                }
-                cursor += 1;
-            }
-        }
-        Ok(found)
-    }
-}
-
 impl<M> Builder<M> {
     /// Goes on after a revision: the first write gets the next one. Never lowers it.
     #[must_use]
@@ -318,14 +248,6 @@ impl<M> Clone for Store<M> {
 impl<M> Default for Store<M> {
     fn default() -> Self {
         Self::builder().build()
-    }
-}
-
-impl<M> std::fmt::Debug for Shared<M> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
-            .field("revision", &self.read().revision)
-            .finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::entry::Event;
 use crate::history::STRETCH;
-use crate::store::Shared;
+use crate::shared::Shared;
 use crate::topic::Next;
 use std::sync::Arc;
 use tokio::sync::watch;

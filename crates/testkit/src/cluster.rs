@@ -27,10 +27,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::builders::NodeBuilder;
+use crate::command::output_async;
 use crate::control_plane::{ControlPlane, Wanted, client};
 use crate::faults::{Faults, Faulty};
 use crate::kubelet::Kubelet;
-use crate::process::{Process, output_async};
+use crate::process::Process;
 use crate::runtime::{PodRuntime, SimulatedPods};
 
 /// Environment variable that chooses the Kubernetes minor of [`Cluster::upstream`].

@@ -11,7 +11,6 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -19,6 +18,7 @@ use edgegrid_upstream::{Program, locate};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 
 use crate::eventually::{Patience, eventually_within};
@@ -141,7 +141,7 @@ impl ControlPlane {
     }
 
     fn programs(&self) -> MutexGuard<'_, Vec<Process>> {
-        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.programs.lock()
     }
 
     fn run(&mut self, name: &str, program: &str, flags: &[String]) -> Result<()> {

@@ -14,7 +14,7 @@ mod outage;
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use axum::body::{Body, Bytes};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::{Request, Response, StatusCode};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tower::{BoxError, Service};
 
@@ -69,11 +70,11 @@ pub struct Recorded(Arc<Mutex<Vec<String>>>);
 impl Recorded {
     /// What passed since the last call.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock())
     }
 
     fn push(&self, line: String) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         lines.push(line);
     }
 }
@@ -133,7 +134,7 @@ impl Faults {
     /// go wrong too.
     pub fn record(&self, matches: impl Fn(&str, &str) -> bool + Send + 'static) -> Recorded {
         let recorded = Recorded::default();
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = self.records.lock();
         records.push(Record {
             matches: Box::new(matches),
             recorded: recorded.clone(),
@@ -148,7 +149,7 @@ impl Faults {
     }
 
     fn note(&self, method: &str, path: &str) {
-        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let records = self.records.lock();
         for record in records
             .iter()
             .filter(|record| (record.matches)(method, path))
@@ -184,7 +185,7 @@ impl Faults {
     }
 
     fn rules(&self) -> MutexGuard<'_, Vec<Rule>> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rules.lock()
     }
 }
 

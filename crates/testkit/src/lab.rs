@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
-use crate::process::{self, Process};
+use crate::command;
+use crate::process::Process;
 use books::Phase;
 use network::Network;
 
@@ -31,7 +32,6 @@ mod coredns;
 mod dns;
 mod echo;
 mod kube_proxy;
-pub(crate) mod leftovers;
 mod namespace;
 mod network;
 pub mod rules;
@@ -193,7 +193,7 @@ impl Lab {
 
     /// Body of `url` as a node or pod gets it; fails on no answer within five seconds and on HTTP errors.
     pub async fn curl(&self, at: &str, url: &str) -> Result<String> {
-        process::require("curl", "curl")?;
+        command::require("curl", "curl")?;
         // The machine's proxy settings are not meant for addresses that exist only in here.
         let words = [
             "curl",
@@ -229,13 +229,13 @@ impl Lab {
 
     /// The node's NAT rules as `iptables-save` prints them.
     pub async fn nat_rules(&self, node: &str) -> Result<String> {
-        process::require("iptables-save", "iptables")?;
+        command::require("iptables-save", "iptables")?;
         self.exec(node, ["iptables-save", "-t", "nat"]).await
     }
 
     /// kube-proxy's nftables rules for IPv4 on the node; empty when it has written none.
     pub async fn nft_rules(&self, node: &str) -> Result<String> {
-        process::require("nft", "nftables")?;
+        command::require("nft", "nftables")?;
         let tables = self.exec(node, ["nft", "list", "tables", "ip"]).await?;
         if !tables.lines().any(|table| table == "table ip kube-proxy") {
             return Ok(String::new());
@@ -271,7 +271,7 @@ impl Lab {
         let mut command = Command::new(words.next().context("a command to run")?);
         command.args(words);
         let command = namespace::command(&self.namespace_of(at)?, &command)?;
-        process::output_async(command, input.to_owned()).await
+        command::output_async(command, input.to_owned()).await
     }
 
     fn namespace_of(&self, at: &str) -> Result<String> {

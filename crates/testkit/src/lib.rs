@@ -13,13 +13,16 @@
 
 pub mod builders;
 pub mod cluster;
+pub mod command;
 mod control_plane;
 pub mod edgegrid;
 pub mod eventually;
 pub mod faults;
 mod kubelet;
 pub mod lab;
+mod leftovers;
 pub mod objects;
+mod pid;
 mod pki;
 pub mod process;
 pub mod run;

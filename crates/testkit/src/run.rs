@@ -27,8 +27,8 @@ use anyhow::{Context, Result, bail};
 
 mod sweep;
 
-pub(crate) use sweep::kill;
-use sweep::{start_time, sweep};
+use crate::pid::start_time;
+use sweep::sweep;
 
 /// Ports handed out: below Linux' ephemeral range, so that no outgoing connection takes one.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;

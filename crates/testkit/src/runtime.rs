@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 
 /// A pod as the runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,10 +91,8 @@ fn address(block: u16, last: u8) -> Ipv4Addr {
 }
 
 impl SimulatedPods {
-    fn addresses(&self) -> std::sync::MutexGuard<'_, Addresses> {
-        self.addresses
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn addresses(&self) -> MutexGuard<'_, Addresses> {
+        self.addresses.lock()
     }
 }
 

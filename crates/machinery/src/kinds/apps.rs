@@ -171,7 +171,7 @@ fn stateful_strategy(strategy: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-/// A name that was accepted once is not judged again.
+/// A name that was accepted once is not validated again.
 pub(super) fn stateful_set_create(set: &Value, errors: &mut Errors) {
     Place::root(set)
         .at("spec")
@@ -252,7 +252,7 @@ fn selects_its_template(spec: &Place<'_>, owner: &str, errors: &mut Errors) {
         (Some(_), _) => labels.invalid(errors, UNSELECTED),
         (None, "daemonset") => {}
         (None, owner) => {
-            // Without knowing whom it selects, the template is not judged.
+            // Without knowing whom it selects, the template is not validated.
             errors.retain(|error| !error.field().starts_with("spec.template."));
             selector.invalid(
                 errors,

@@ -27,7 +27,7 @@ pub(super) fn prepare_update(claim: &mut Value, old: &Value) {
     prepare_sources(claim, &old["spec"]);
 }
 
-/// The health of a volume is not told yet.
+/// The health of a volume cannot be set yet.
 pub(super) fn prepare_status_update(claim: &mut Value, _: &Value) {
     if let Some(status) = claim.get_mut("status") {
         remove(status, "healthStatus");

@@ -30,7 +30,7 @@ const QUOTA_RESOURCES: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// Ways to act, in the order they are judged.
+/// Ways to act, in the order they are tried.
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
 /// Names of ports and paths of mounts are unique within a container.
@@ -417,7 +417,7 @@ pub(super) fn probe(probe: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-/// Of several ways to act only the first is judged.
+/// Of several ways to act only the first is tried.
 pub(super) fn first_handler(handler: &Place<'_>, errors: &mut Errors) {
     handler.only_first_of(HANDLERS, errors);
 }

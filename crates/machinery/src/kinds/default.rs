@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 /// What a field becomes when it was left open.
 #[derive(Debug)]
-enum Given {
+enum Default {
     Text(&'static str),
     Number(i64),
     No,
@@ -18,7 +18,7 @@ enum Given {
 
 /// The defaults of one type: fields, then code for the rest.
 struct Rules {
-    fields: &'static [(&'static str, Given)],
+    fields: &'static [(&'static str, Default)],
     code: Option<fn(&mut Map<String, Value>)>,
 }
 
@@ -29,9 +29,9 @@ pub(super) fn apply(object: &mut Value, shape: Shape<'_>) {
     walk::change(object, shape, &mut |map, shape| {
         declared(map, shape);
         let Some(rules) = index.of(shape) else { return };
-        for (name, given) in rules.fields {
+        for (name, default) in rules.fields {
             if is_open(map, shape, name) {
-                map.insert((*name).to_owned(), given.value());
+                map.insert((*name).to_owned(), default.value());
             }
         }
         if let Some(code) = rules.code {
@@ -89,7 +89,7 @@ fn is_open(map: &Map<String, Value>, shape: Shape<'_>, name: &str) -> bool {
         .is_none_or(|value| value.is_null() || (!pointer && is_zero(value)))
 }
 
-impl Given {
+impl Default {
     fn value(&self) -> Value {
         match self {
             Self::Text(text) => Value::from(*text),
@@ -100,7 +100,7 @@ impl Given {
     }
 }
 
-const fn fields(fields: &'static [(&'static str, Given)]) -> Rules {
+const fn fields(fields: &'static [(&'static str, Default)]) -> Rules {
     Rules { fields, code: None }
 }
 
@@ -112,7 +112,7 @@ const fn code(code: fn(&mut Map<String, Value>)) -> Rules {
 }
 
 const fn both(
-    fields: &'static [(&'static str, Given)],
+    fields: &'static [(&'static str, Default)],
     code: fn(&mut Map<String, Value>),
 ) -> Rules {
     Rules {
@@ -122,13 +122,13 @@ const fn both(
 }
 
 /// Files that come from objects can be read by all.
-const READABLE: &[(&str, Given)] = &[("defaultMode", Given::Number(0o644))];
-const CONTAINER: &[(&str, Given)] = &[
+const READABLE: &[(&str, Default)] = &[("defaultMode", Default::Number(0o644))];
+const CONTAINER: &[(&str, Default)] = &[
     (
         "terminationMessagePath",
-        Given::Text("/dev/termination-log"),
+        Default::Text("/dev/termination-log"),
     ),
-    ("terminationMessagePolicy", Given::Text("File")),
+    ("terminationMessagePolicy", Default::Text("File")),
 ];
 
 static RULES: &[(&str, Rules)] = &[
@@ -137,11 +137,11 @@ static RULES: &[(&str, Rules)] = &[
         "api.core.v1.PodSpec",
         both(
             &[
-                ("dnsPolicy", Given::Text("ClusterFirst")),
-                ("restartPolicy", Given::Text("Always")),
-                ("schedulerName", Given::Text("default-scheduler")),
-                ("securityContext", Given::Empty),
-                ("terminationGracePeriodSeconds", Given::Number(30)),
+                ("dnsPolicy", Default::Text("ClusterFirst")),
+                ("restartPolicy", Default::Text("Always")),
+                ("schedulerName", Default::Text("default-scheduler")),
+                ("securityContext", Default::Empty),
+                ("terminationGracePeriodSeconds", Default::Number(30)),
             ],
             pod_default::spec,
         ),
@@ -158,15 +158,18 @@ static RULES: &[(&str, Rules)] = &[
     (
         "api.core.v1.Probe",
         fields(&[
-            ("timeoutSeconds", Given::Number(1)),
-            ("periodSeconds", Given::Number(10)),
-            ("successThreshold", Given::Number(1)),
-            ("failureThreshold", Given::Number(3)),
+            ("timeoutSeconds", Default::Number(1)),
+            ("periodSeconds", Default::Number(10)),
+            ("successThreshold", Default::Number(1)),
+            ("failureThreshold", Default::Number(3)),
         ]),
     ),
     (
         "api.core.v1.HTTPGetAction",
-        fields(&[("path", Given::Text("/")), ("scheme", Given::Text("HTTP"))]),
+        fields(&[
+            ("path", Default::Text("/")),
+            ("scheme", Default::Text("HTTP")),
+        ]),
     ),
     ("api.core.v1.Volume", code(pod_default::volume)),
     ("api.core.v1.SecretVolumeSource", fields(READABLE)),
@@ -175,52 +178,55 @@ static RULES: &[(&str, Rules)] = &[
     ("api.core.v1.ProjectedVolumeSource", fields(READABLE)),
     (
         "api.core.v1.ServiceAccountTokenProjection",
-        fields(&[("expirationSeconds", Given::Number(3600))]),
+        fields(&[("expirationSeconds", Default::Number(3600))]),
     ),
     (
         "api.core.v1.HostPathVolumeSource",
-        fields(&[("type", Given::Text(""))]),
+        fields(&[("type", Default::Text(""))]),
     ),
     (
         "api.core.v1.ObjectFieldSelector",
-        fields(&[("apiVersion", Given::Text("v1"))]),
+        fields(&[("apiVersion", Default::Text("v1"))]),
     ),
     (
         "api.core.v1.ResourceFieldSelector",
-        fields(&[("divisor", Given::Text("0"))]),
+        fields(&[("divisor", Default::Text("0"))]),
     ),
     ("api.core.v1.Secret", code(config::default_secret)),
     ("api.core.v1.Service", code(service_prepare::default)),
     (
         "api.core.v1.EndpointPort",
-        fields(&[("protocol", Given::Text("TCP"))]),
+        fields(&[("protocol", Default::Text("TCP"))]),
     ),
     (
         "api.discovery.v1.EndpointPort",
-        fields(&[("name", Given::Text("")), ("protocol", Given::Text("TCP"))]),
+        fields(&[
+            ("name", Default::Text("")),
+            ("protocol", Default::Text("TCP")),
+        ]),
     ),
     ("api.core.v1.Namespace", code(config::default_namespace)),
     (
         "api.core.v1.NamespaceStatus",
-        fields(&[("phase", Given::Text("Active"))]),
+        fields(&[("phase", Default::Text("Active"))]),
     ),
     ("api.core.v1.NodeSpec", code(node::default_spec)),
     ("api.core.v1.NodeStatus", code(node::default_status)),
     ("api.core.v1.PersistentVolumeClaim", code(claim::default)),
     (
         "api.core.v1.PersistentVolumeClaimSpec",
-        fields(&[("volumeMode", Given::Text("Filesystem"))]),
+        fields(&[("volumeMode", Default::Text("Filesystem"))]),
     ),
     (
         "api.core.v1.PersistentVolumeSpec",
         fields(&[
-            ("persistentVolumeReclaimPolicy", Given::Text("Retain")),
-            ("volumeMode", Given::Text("Filesystem")),
+            ("persistentVolumeReclaimPolicy", Default::Text("Retain")),
+            ("volumeMode", Default::Text("Filesystem")),
         ]),
     ),
     (
         "api.core.v1.PersistentVolumeStatus",
-        fields(&[("phase", Given::Text("Pending"))]),
+        fields(&[("phase", Default::Text("Pending"))]),
     ),
     (
         "api.core.v1.ReplicationController",
@@ -230,25 +236,25 @@ static RULES: &[(&str, Rules)] = &[
         "api.apps.v1.DeploymentSpec",
         both(
             &[
-                ("replicas", Given::Number(1)),
-                ("revisionHistoryLimit", Given::Number(10)),
-                ("progressDeadlineSeconds", Given::Number(600)),
+                ("replicas", Default::Number(1)),
+                ("revisionHistoryLimit", Default::Number(10)),
+                ("progressDeadlineSeconds", Default::Number(600)),
             ],
             apps_default::default_deployment,
         ),
     ),
     (
         "api.apps.v1.ReplicaSetSpec",
-        fields(&[("replicas", Given::Number(1))]),
+        fields(&[("replicas", Default::Number(1))]),
     ),
     (
         "api.apps.v1.StatefulSetSpec",
         both(
             &[
-                ("podManagementPolicy", Given::Text("OrderedReady")),
-                ("replicas", Given::Number(1)),
-                ("revisionHistoryLimit", Given::Number(10)),
-                ("persistentVolumeClaimRetentionPolicy", Given::Empty),
+                ("podManagementPolicy", Default::Text("OrderedReady")),
+                ("replicas", Default::Number(1)),
+                ("revisionHistoryLimit", Default::Number(10)),
+                ("persistentVolumeClaimRetentionPolicy", Default::Empty),
             ],
             apps_default::default_stateful_set,
         ),
@@ -256,45 +262,45 @@ static RULES: &[(&str, Rules)] = &[
     (
         "api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy",
         fields(&[
-            ("whenDeleted", Given::Text("Retain")),
-            ("whenScaled", Given::Text("Retain")),
+            ("whenDeleted", Default::Text("Retain")),
+            ("whenScaled", Default::Text("Retain")),
         ]),
     ),
     (
         "api.apps.v1.DaemonSetSpec",
         both(
-            &[("revisionHistoryLimit", Given::Number(10))],
+            &[("revisionHistoryLimit", Default::Number(10))],
             apps_default::default_daemon_set,
         ),
     ),
     ("api.batch.v1.Job", code(batch::default)),
     (
         "api.batch.v1.PodFailurePolicyOnPodConditionsPattern",
-        fields(&[("status", Given::Text("True"))]),
+        fields(&[("status", Default::Text("True"))]),
     ),
     (
         "api.batch.v1.CronJobSpec",
         fields(&[
-            ("concurrencyPolicy", Given::Text("Allow")),
-            ("suspend", Given::No),
-            ("successfulJobsHistoryLimit", Given::Number(3)),
-            ("failedJobsHistoryLimit", Given::Number(1)),
+            ("concurrencyPolicy", Default::Text("Allow")),
+            ("suspend", Default::No),
+            ("successfulJobsHistoryLimit", Default::Number(3)),
+            ("failedJobsHistoryLimit", Default::Number(1)),
         ]),
     ),
     (
         "api.storage.v1.StorageClass",
         fields(&[
-            ("reclaimPolicy", Given::Text("Delete")),
-            ("volumeBindingMode", Given::Text("Immediate")),
+            ("reclaimPolicy", Default::Text("Delete")),
+            ("volumeBindingMode", Default::Text("Immediate")),
         ]),
     ),
     (
         "api.networking.v1.NetworkPolicyPort",
-        fields(&[("protocol", Given::Text("TCP"))]),
+        fields(&[("protocol", Default::Text("TCP"))]),
     ),
     (
         "api.rbac.v1.RoleRef",
-        fields(&[("apiGroup", Given::Text("rbac.authorization.k8s.io"))]),
+        fields(&[("apiGroup", Default::Text("rbac.authorization.k8s.io"))]),
     ),
     ("api.rbac.v1.Subject", code(config::default_subject)),
     (

@@ -1,4 +1,4 @@
-//! Definitions of custom resources: names, versions and storage. Schemas are judged elsewhere.
+//! Definitions of custom resources: names, versions and storage. Schemas are validated elsewhere.
 
 use super::check::{Errors, Place};
 use super::default::{fill, inner};
@@ -151,7 +151,7 @@ fn versions(versions: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-/// The first version is also known to the server as "the" version, and judged again as such.
+/// The first version is also known to the server as "the" version, and validated again as such.
 fn version_name(name: &Place<'_>, errors: &mut Errors) {
     let wrong = names::dns_1035_label(name.text()).join(",");
     if wrong.is_empty() {

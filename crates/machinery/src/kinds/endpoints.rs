@@ -32,7 +32,7 @@ pub(super) fn endpoints(endpoints: &Value, errors: &mut Errors) {
     }
 }
 
-/// What was accepted once is not judged again.
+/// What was accepted once is not validated again.
 pub(super) fn endpoints_update(endpoints: &Value, old: &Value, errors: &mut Errors) {
     if endpoints["subsets"] == old["subsets"] {
         errors.retain(|error| !error.field().starts_with("subsets"));

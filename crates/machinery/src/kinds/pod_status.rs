@@ -128,7 +128,7 @@ fn users(status: &Place<'_>, system: &str, errors: &mut Errors) {
     }
 }
 
-/// Devices belong to what the container asked for, and each is told of once.
+/// Devices belong to what the container asked for, and each is reported once.
 fn devices(status: &Place<'_>, containers: &[Place<'_>], errors: &mut Errors) {
     let same = |other: &&Place<'_>| other.at("name").text() == status.at("name").text();
     let container = containers.iter().find(same);

@@ -29,7 +29,7 @@ pub(super) fn restore_metadata(object: &mut Value, old: &Value, field: &str) {
     }
 }
 
-/// Puts back everything a status update may not change; metadata is judged by the kind.
+/// Puts back everything a status update may not change; metadata is validated by the kind.
 pub(super) fn keep_all_but_status(object: &mut Value, old: &Value) {
     const OPEN: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
     let Some(object) = object.as_object_mut() else {

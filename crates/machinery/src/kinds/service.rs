@@ -34,7 +34,7 @@ pub(super) fn check(service: &Value, errors: &mut Errors) {
         cluster_addresses(&spec, &mut addresses);
     }
     if !addresses.is_empty() {
-        // Addresses are allocated before anything else is judged, and that ends here.
+        // Addresses are allocated before anything else is validated, and that ends here.
         *errors = addresses;
         return;
     }

@@ -8,8 +8,8 @@ use crate::table::Shape;
 use serde_json::Value;
 use std::sync::OnceLock;
 
-/// What one field must be; an absent or empty field is only judged by `Needed`, `Chosen`, `Port` and
-/// `Name`. A field is named by its path; one whose parent is absent is not judged.
+/// What one field must be; an absent or empty field is only validated by `Needed`, `Chosen`, `Port` and
+/// `Name`. A field is named by its path; one whose parent is absent is not validated.
 pub(super) enum Rule {
     /// There must be something.
     Needed,

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 /// What an immutable field says.
 pub(super) const IMMUTABLE: &str = "field is immutable";
-/// What a negative number is told.
+/// The message about a negative number.
 pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 /// The transport protocols of ports.
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];

@@ -7,7 +7,7 @@ use crate::names;
 use crate::status::FieldError;
 use std::collections::BTreeSet;
 
-/// Where a volume may come from, in the order they are judged.
+/// Where a volume may come from, in the order they are validated.
 const SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -41,7 +41,7 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// Of several sources only the first is judged, and one of them goes by another name.
+/// Of several sources only the first is validated, and one of them goes by another name.
 pub(super) fn first_source(volume: &Place<'_>, errors: &mut Errors) {
     volume.only_first_of(SOURCES, errors);
     let disk = format!("{}.", volume.at("gcePersistentDisk").path);

@@ -1,4 +1,4 @@
-//! What a writer is told although nothing is wrong.
+//! Warnings about objects that are accepted.
 
 use super::walk;
 use crate::table::Shape;

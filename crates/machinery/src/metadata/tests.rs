@@ -2,7 +2,7 @@ use super::*;
 use crate::names::NameRule;
 use serde_json::json;
 
-const BIRTH: Birth<'static> = Birth {
+const CREATE: CreateStamp<'static> = CreateStamp {
     uid: "u-1",
     now: "2026-01-01T00:00:00Z",
     suffix: "abcde",
@@ -17,7 +17,7 @@ fn a_new_object_gets_what_only_the_server_may_set() {
     let mut object = json!({"metadata": {
         "generateName": "web-", "uid": "mine", "deletionTimestamp": "x", "generation": 7, "labels": {"a": "b"},
     }});
-    stamp(&mut object, BIRTH, Generation::Spec);
+    stamp(&mut object, CREATE, Generation::Spec);
     assert_eq!(
         object["metadata"],
         json!({
@@ -26,7 +26,7 @@ fn a_new_object_gets_what_only_the_server_may_set() {
         })
     );
     let mut object = json!({"metadata": {"name": "x", "generation": 7}});
-    stamp(&mut object, BIRTH, Generation::Untracked);
+    stamp(&mut object, CREATE, Generation::Untracked);
     assert_eq!(object["metadata"]["generation"], 7);
 }
 

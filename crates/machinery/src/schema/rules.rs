@@ -1,4 +1,4 @@
-//! `x-kubernetes-validations`: rules of a schema in CEL, judged at every value they stand on.
+//! `x-kubernetes-validations`: rules of a schema in CEL, validated at every value they stand on.
 //!
 //! ```text
 //! walk the object with its schema

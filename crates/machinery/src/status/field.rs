@@ -57,7 +57,7 @@ impl FieldErrorKind {
         }
     }
 
-    /// Whether rules about the object as a whole can no longer be judged.
+    /// Whether rules about the object as a whole can no longer be validated.
     pub fn blocks_rules(self) -> bool {
         matches!(
             self,

@@ -1,9 +1,10 @@
 //! What watches bring to a client, counted at its end of the link.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::body::Body;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::Recorded;
@@ -28,14 +29,14 @@ struct Event {
 impl Events {
     pub(super) fn record(&self, matches: impl Fn(&str) -> bool + Send + 'static) -> Recorded {
         let recorded = Recorded::default();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.push((Box::new(matches), recorded.clone()));
         recorded
     }
 
     /// A watch whose events are noted for those who want to know.
     pub(super) fn over(&self, path: &str, body: Body) -> Body {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.lock();
         let wanting = all.iter().filter(|(matches, _)| matches(path));
         let wanting: Vec<Recorded> = wanting.map(|(_, recorded)| recorded.clone()).collect();
         if wanting.is_empty() {

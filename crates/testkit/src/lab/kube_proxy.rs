@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::namespace::wait_for_ok;
 use super::{Lab, LabNode};
-use crate::process::{self, Process};
+use crate::command;
+use crate::process::Process;
 
 /// How kube-proxy programs the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +34,8 @@ impl Lab {
         mode: ProxyMode,
     ) -> Result<Process> {
         match mode {
-            ProxyMode::Iptables => process::require("iptables", "iptables")?,
-            ProxyMode::Nftables => process::require("nft", "nftables")?,
+            ProxyMode::Iptables => command::require("iptables", "iptables")?,
+            ProxyMode::Nftables => command::require("nft", "nftables")?,
         };
         let node = self.node(node)?;
         let kubeconfig = kubeconfig.canonicalize();
@@ -61,11 +62,11 @@ impl Lab {
         let empty = "*mangle\nCOMMIT\n*nat\nCOMMIT\n*filter\nCOMMIT\n";
         // Restoring empty tables also empties those of iptables-legacy, which nft does not see.
         for program in ["iptables-restore", "ip6tables-restore"] {
-            if process::find(program.as_ref()).is_some() {
+            if command::find(program.as_ref()).is_some() {
                 self.exec_with_input(node, [program], empty).await?;
             }
         }
-        process::require("nft", "nftables")?;
+        command::require("nft", "nftables")?;
         self.exec(node, ["nft", "flush", "ruleset"]).await.map(drop)
     }
 }

@@ -16,8 +16,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::leftovers::{NAMESPACES, OVERLAYS};
-use crate::process::{self, Process};
+use crate::command;
+use crate::leftovers::{NAMESPACES, OVERLAYS};
+use crate::process::Process;
 
 /// Runs the lines of `batch` by one `ip`, in the root namespace.
 pub(super) fn ip(batch: &str) -> Result<()> {
@@ -30,7 +31,7 @@ pub(super) fn ip_in(namespace: &str, batch: &str) -> Result<()> {
 }
 
 fn batch_with(command: &mut Command, batch: &str) -> Result<()> {
-    process::output_with_input(command.args(["-batch", "-"]), batch)
+    command::output_with_input(command.args(["-batch", "-"]), batch)
         .map(drop)
         // ip names the line by its number only.
         .with_context(|| format!("set up the network with:\n{}", batch.trim_end()))
@@ -54,7 +55,7 @@ pub(super) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) 
 pub(super) fn command(namespace: &str, command: &Command) -> Result<Command> {
     let program = command.get_program();
     // Otherwise ip would say so, in the log only.
-    process::find(program)
+    command::find(program)
         .with_context(|| format!("program {} does not exist", program.display()))?;
     let mut inner = Command::new("ip");
     inner

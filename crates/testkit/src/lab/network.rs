@@ -7,16 +7,17 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::books::{Books, Phase};
 use super::echo::Echo;
 use super::namespace::{inside, ip, ip_in, remove_overlay};
 use super::subnet::{MAX_NODES, POD_GATEWAY, Subnet};
-use super::{LabNode, LabPod, leftovers};
-use crate::process;
+use super::{LabNode, LabPod};
+use crate::command;
+use crate::leftovers;
 use crate::run::{Run, RunFolder};
 
 /// Labs that one machine can hold at once.
@@ -38,7 +39,7 @@ impl Network {
             rustix::process::geteuid().is_root(),
             "the network lab makes namespaces: run it as root"
         );
-        process::require("ip", "iproute2 iptables nftables curl")?;
+        command::require("ip", "iproute2 iptables nftables curl")?;
         let run = Run::current()?;
         let (subnet, number) = free_subnet(run)?;
         let folder = run.folder("lab")?;
@@ -144,7 +145,7 @@ impl Network {
     }
 
     pub(super) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock()
     }
 
     fn make_node(&self, node: &LabNode, position: u8) -> Result<()> {
@@ -213,7 +214,7 @@ fn free_subnet(run: &Run) -> Result<(Subnet, File)> {
         let subnet = Subnet::new(run.id(), number);
         let mut addresses = Command::new("ip");
         addresses.args(["-4", "-o", "addr", "show", "to", &subnet.node_cidr()]);
-        if process::output(&mut addresses)?.is_empty() {
+        if command::output(&mut addresses)?.is_empty() {
             return Ok((subnet, lock));
         }
     }

@@ -9,18 +9,17 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::try_lock;
-use crate::lab::leftovers;
+use crate::leftovers;
+use crate::pid::{kill, start_time};
 
 /// How long the logs of a dead run are kept.
 pub(super) const KEPT: Duration = Duration::from_hours(24);
 /// A dead run keeps its logs and small files; larger ones (etcd's write-ahead log) would fill the disk.
 pub(super) const LARGE: u64 = 1 << 20;
 
-/// Removes what dead runs left. Trouble with one of them is no reason to refuse to start.
+/// Removes what dead runs left. A failure to remove one of them does not keep this run from starting.
 pub(super) fn sweep(base: &Path, own: &str) -> Result<()> {
     let entries = fs::read_dir(base).with_context(|| format!("list {}", base.display()))?;
     for entry in entries.flatten() {
@@ -95,32 +94,6 @@ fn kill_children(records: &Path) -> Result<()> {
         fs::remove_file(entry.path())?;
     }
     Ok(())
-}
-
-/// Kills `pid` if it is still the process that `is_meant` says; safe against the pid being reused meanwhile.
-pub(crate) fn kill(pid: u32, is_meant: impl Fn(u32) -> bool) -> std::io::Result<()> {
-    let Some(handle) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
-        return Ok(());
-    };
-    // The handle stays with this very process, so what is true after taking it is true when the signal is sent.
-    let Ok(process) = pidfd_open(handle, PidfdFlags::empty()) else {
-        return Ok(());
-    };
-    if !is_meant(pid) {
-        return Ok(());
-    }
-    match pidfd_send_signal(process, Signal::KILL) {
-        Ok(()) | Err(Errno::SRCH) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// When `pid` was started, in clock ticks since boot: with the pid it names one process for good.
-pub(super) fn start_time(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in brackets and may hold blanks and brackets itself.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19).map(str::to_owned)
 }
 
 /// Removes large files that are no logs, and tells whether any log is left.

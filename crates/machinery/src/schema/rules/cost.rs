@@ -1,4 +1,4 @@
-//! How much work an expression can be, told before it runs.
+//! How much work an expression can be, known before it runs.
 //!
 //! Every node of the syntax tree is given a cost and a size. The size of data is known, the size
 //! of a result follows from its parts: a sum where values are joined, a product where one is
@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 200;
 /// So many elements or bytes are handled for the cost of one step.
 const CHUNK: u64 = 16;
 
-/// The names an expression takes from outside and its depth, or why it cannot be judged.
+/// The names an expression takes from outside and its depth, or why it cannot be validated.
 pub(super) fn free_names(expression: &IdedExpr) -> Result<(BTreeSet<String>, usize), String> {
     let mut free = Free {
         bound: Vec::new(),

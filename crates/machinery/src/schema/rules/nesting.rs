@@ -1,4 +1,4 @@
-//! How deep a parser would have to go for a text, told before it starts.
+//! How deep a parser would have to go for a text, known before it starts.
 //!
 //! The parser of CEL recurses, and a text of nothing but brackets would exhaust the stack. This
 //! reads just enough of the language (strings, comments, brackets, operators) to refuse such texts.

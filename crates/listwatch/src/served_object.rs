@@ -6,19 +6,21 @@
 //! ```
 
 use crate::accept::Form;
-use crate::resource::{Field, Resource, View};
+use crate::resource::{Field, Resource};
+use crate::view::{Malformed, View};
 use bytes::{BufMut, Bytes};
 use edgegrid_store::Entry;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-/// A document, or why there is none.
-type Parsed = Result<Arc<Document>, Malformed>;
+/// A served object, or why there is none.
+type Parsed = Result<Arc<ServedObject>, Malformed>;
 
 /// What an entry remembers of how it is read; empty until somebody reads it.
 #[derive(Debug, Default)]
@@ -29,7 +31,7 @@ pub struct Memo {
 
 /// A stored object in its served form, and what selectors ask of it.
 #[derive(Debug)]
-pub struct Document {
+pub struct ServedObject {
     bytes: Bytes,
     /// From the opening brace of `metadata` to behind its closing one.
     metadata: Range<usize>,
@@ -38,11 +40,6 @@ pub struct Document {
     labels: OnceLock<BTreeMap<String, String>>,
     fields: OnceLock<Box<[String]>>,
 }
-
-/// A stored value that is no object of the API.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("stored document: {0}")]
-pub struct Malformed(pub String);
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
@@ -70,28 +67,28 @@ pub fn storable(object: &Value) -> Bytes {
     object.to_string().into()
 }
 
-/// The document behind an entry, as a resource serves it; made once and shared.
-pub fn document(entry: &Entry<Memo>, resource: &Resource) -> Result<Arc<Document>, Malformed> {
+/// The object of an entry, as a resource serves it; parsed once and shared.
+pub fn served_object(
+    entry: &Entry<Memo>,
+    resource: &Resource,
+) -> Result<Arc<ServedObject>, Malformed> {
     let memo = entry.memo(|_| Memo::default());
     let View::Converted { id, convert } = &resource.view else {
         return memo
             .stored
-            .get_or_init(|| Document::parse(entry.value().clone()))
+            .get_or_init(|| ServedObject::parse(entry.value().clone()))
             .clone();
     };
-    let mut converted = memo
-        .converted
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, document)) = converted.iter().find(|(view, _)| view == id) {
-        return document.clone();
+    let mut converted = memo.converted.lock();
+    if let Some((_, object)) = converted.iter().find(|(view, _)| view == id) {
+        return object.clone();
     }
-    let document = convert(entry.value()).and_then(Document::parse);
-    converted.push((*id, document.clone()));
-    document
+    let object = convert(entry.value()).and_then(ServedObject::parse);
+    converted.push((*id, object.clone()));
+    object
 }
 
-impl Document {
+impl ServedObject {
     fn parse(bytes: Bytes) -> Result<Arc<Self>, Malformed> {
         let envelope: Envelope<'_> = read(&bytes)?;
         let raw = envelope.metadata.get();
@@ -130,7 +127,7 @@ impl Document {
         }
     }
 
-    /// How many bytes [`Document::write`] writes.
+    /// How many bytes [`ServedObject::write`] writes.
     pub fn length(&self, form: Form, revision: u64) -> usize {
         let version = r#""resourceVersion":"""#.len() + digits(revision) + self.comma.len();
         version
@@ -216,10 +213,10 @@ mod tests {
     use crate::accept::MetadataVersion;
 
     fn written(json: &str, form: Form, revision: u64) -> Result<Value, Malformed> {
-        let document = Document::parse(Bytes::copy_from_slice(json.as_bytes()))?;
+        let object = ServedObject::parse(Bytes::copy_from_slice(json.as_bytes()))?;
         let mut out = Vec::new();
-        document.write(form, revision, &mut out);
-        assert_eq!(out.len(), document.length(form, revision));
+        object.write(form, revision, &mut out);
+        assert_eq!(out.len(), object.length(form, revision));
         Ok(serde_json::from_slice(&out).unwrap())
     }
 

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{process, run};
+use crate::{command, pid};
 
 /// Where `ip netns` keeps a name per namespace.
 pub(crate) const NAMESPACES: &str = "/run/netns";
@@ -34,7 +34,7 @@ pub(crate) fn remove(prefix: &str) -> Result<()> {
     if !batch.is_empty() {
         // With -force it goes on after an error and fails in the end: a veth's other half may be gone already.
         let removed =
-            process::output_with_input(Command::new("ip").args(["-force", "-batch", "-"]), &batch);
+            command::output_with_input(Command::new("ip").args(["-force", "-batch", "-"]), &batch);
         let left = [named("/sys/class/net", prefix), named(NAMESPACES, prefix)].concat();
         if !left.is_empty() {
             removed.with_context(|| format!("remove {}", left.join(", ")))?;
@@ -57,7 +57,7 @@ fn named(folder: &str, prefix: &str) -> Vec<String> {
 }
 
 /// Kills every process whose network is one of `namespaces`, as it would keep the namespace alive.
-pub(super) fn kill_inside(namespaces: &[String]) -> Result<()> {
+pub(crate) fn kill_inside(namespaces: &[String]) -> Result<()> {
     let ids: BTreeSet<_> = namespaces
         .iter()
         .filter_map(|name| identity(&format!("{NAMESPACES}/{name}")))
@@ -76,7 +76,7 @@ pub(super) fn kill_inside(namespaces: &[String]) -> Result<()> {
             continue;
         };
         if is_inside(pid) {
-            run::kill(pid, is_inside)
+            pid::kill(pid, is_inside)
                 .with_context(|| format!("end process {pid} in a lab namespace"))?;
         }
     }
