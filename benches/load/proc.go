@@ -58,7 +58,7 @@ func (p procStat) cpuSince(earlier procStat) float64 {
 // awaitIdle waits until the process has used at most two ticks a second for two seconds running.
 func awaitIdle(pid int, limit time.Duration) {
 	started := time.Now()
-	for calm := 0; calm < 2 && time.Since(started) < limit; calm++ {
+	for quiet := 0; quiet < 2 && time.Since(started) < limit; quiet++ {
 		before, err := readProc(pid)
 		if err != nil {
 			return
@@ -69,7 +69,7 @@ func awaitIdle(pid int, limit time.Duration) {
 			return
 		}
 		if after.ticks-before.ticks > 2 {
-			calm = -1
+			quiet = -1
 		}
 	}
 }

@@ -9,11 +9,11 @@ use kube::Client;
 pub struct Answered {
     /// In upper case; an apply is `APPLY`.
     pub verb: String,
-    /// In the plural.
+    /// The resource's plural, as in paths.
     pub resource: String,
     /// Empty if it was the resource itself.
     pub subresource: String,
-    /// HTTP's.
+    /// The HTTP status.
     pub code: String,
     /// Since the server's start.
     pub count: u64,

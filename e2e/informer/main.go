@@ -34,11 +34,11 @@ func main() {
 	out := json.NewEncoder(os.Stdout)
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		fail(out.Encode(held(informer.GetStore())))
+		fail(out.Encode(endpoints(informer.GetStore())))
 	}
 }
 
-func held(store cache.Store) map[string][]string {
+func endpoints(store cache.Store) map[string][]string {
 	all := map[string][]string{}
 	for _, object := range store.List() {
 		slice := object.(*discovery.EndpointSlice)

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 const DEMO: &str = "seeds/001-deploymentgrid-federated.yaml";
 /// Three control planes share the machine with whoever else is on it.
-const PATIENCE: Patience = Patience {
+const TIMEOUT: Patience = Patience {
     limit: Duration::from_mins(3),
     pause: Duration::from_millis(500),
 };
@@ -64,7 +64,7 @@ fn fixture(name: &str) -> String {
 
 async fn shows(cluster: &Cluster, what: &[&str], wanted: &[&str]) {
     let wish = format!("`kubectl {}` shows {wanted:#?}", what.join(" "));
-    eventually_within(PATIENCE, &wish, async || {
+    eventually_within(TIMEOUT, &wish, async || {
         let output = cluster.kubectl(what).await?;
         let lines: Vec<String> = output
             .lines()
@@ -119,7 +119,7 @@ async fn register_as_clusternet(control: &Cluster, member: &Cluster, name: &str)
           "metadata": { "name": token, "namespace": namespace, "annotations": { "kubernetes.io/service-account.name": token } } },
     ] }))
     .await;
-    let made = eventually_within(PATIENCE, "the token is there", async || {
+    let made = eventually_within(TIMEOUT, "the token is there", async || {
         let secret = read(control, &["get", "secret", token, "-n", &namespace]).await?;
         ensure!(secret["data"]["token"].is_string(), "no token yet");
         Ok(secret)
@@ -226,7 +226,7 @@ async fn edits_are_put_back(a: &Cluster) {
     ])
     .await
     .unwrap();
-    eventually_within(PATIENCE, "the edits are put back", async || {
+    eventually_within(TIMEOUT, "the edits are put back", async || {
         let grid = read(a, &["get", "dg", "deploymentgrid-demo"]).await?;
         let pool = &grid["spec"]["templatePool"]["test1"];
         ensure!(
@@ -247,7 +247,7 @@ async fn edits_are_put_back(a: &Cluster) {
 
 async fn all_states_are_in_one_status(control: &Cluster) {
     eventually_within(
-        PATIENCE,
+        TIMEOUT,
         "the states are as the seed prints them",
         async || {
             let grid = read(control, &["get", "dg", "deploymentgrid-demo"]).await?;
@@ -348,7 +348,7 @@ async fn all_kinds(land: &Land) {
             &[&format!("statefulsetgrid-demo-{unit} 3/3")],
         )
         .await;
-        eventually_within(PATIENCE, "the Service is there", async || {
+        eventually_within(TIMEOUT, "the Service is there", async || {
             read(cluster, &["get", "service", "servicegrid-demo-svc"])
                 .await
                 .map(drop)
@@ -357,7 +357,7 @@ async fn all_kinds(land: &Land) {
         .unwrap();
     }
     let kubeconfig = control.kubeconfig().unwrap().to_str().unwrap();
-    eventually_within(PATIENCE, "both members are listed as in step", async || {
+    eventually_within(TIMEOUT, "both members are listed as in step", async || {
         let listed = edgegrid(&["get", "clusters", "--kubeconfig", kubeconfig])?;
         let lines: Vec<Vec<&str>> = listed
             .lines()
@@ -504,7 +504,7 @@ async fn rotation(land: &Land) {
     let (after, _) = registration(a).await;
     assert_ne!(before.token, after.token);
     let old = connect_with_token(&before, "test").await.unwrap();
-    eventually_within(PATIENCE, "the old token is refused", async || {
+    eventually_within(TIMEOUT, "the old token is refused", async || {
         let copies: Api<edgegrid_api::DeploymentGrid> = Api::namespaced(old.clone(), &namespace);
         let answer = copies.list(&kube::api::ListParams::default()).await;
         ensure!(answer.is_err(), "it is still accepted");
@@ -561,7 +561,7 @@ async fn leaving(land: &Land) {
     .unwrap();
     for kind in ["dg", "ssg", "sg"] {
         eventually_within(
-            PATIENCE,
+            TIMEOUT,
             "nothing is left in the purged member",
             async || {
                 let left = a.kubectl(["get", kind, "-A", "-o", "name"]).await?;

@@ -42,7 +42,7 @@ pub enum Error {
     Missing {
         /// The program as `cargo xtask upstream` takes it.
         program: String,
-        /// Its exact version.
+        /// The only version that there is, as `versions.toml` pins it.
         version: &'static str,
     },
     /// Neither of the variables that could say where the cache is does so.
@@ -51,7 +51,7 @@ pub enum Error {
     /// A relative path would mean another folder in every crate's tests.
     #[error("{CACHE_VARIABLE} is `{value}`, which is not an absolute path")]
     RelativeCache {
-        /// The variable's value.
+        /// What the variable is set to, which is no absolute path.
         value: String,
     },
 }

@@ -11,7 +11,7 @@ use crate::{demo, process, upstream};
 /// Measure a part of edgegrid beside what it stands in for, or beside the least such work can cost.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to measure.
+    /// The part to measure.
     subject: Subject,
 
     /// Less of everything: a minute, for CI.
@@ -23,11 +23,11 @@ pub(crate) struct Args {
     #[arg(long)]
     write: bool,
 
-    /// Member clusters, of the federation alone.
+    /// Number of member clusters (only `federation`).
     #[arg(long)]
     members: Option<usize>,
 
-    /// Grids, of the federation alone.
+    /// Number of grids (only `federation`).
     #[arg(long)]
     grids: Option<usize>,
 }

@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// Only these kinds, by the plural in their path.
     #[arg(long, value_delimiter = ',')]
     kinds: Vec<String>,
-    /// Compare messages too.
+    /// Compare the messages of errors as well.
     #[arg(long)]
     messages: bool,
     /// Print explained differences too.

@@ -11,7 +11,7 @@ const SMOKE_SCENARIOS: usize = 16;
 /// Live the same random scenarios under both StatefulSet controllers on kube-apiserver, and compare.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Scenarios to live.
+    /// Number of scenarios.
     #[arg(long, default_value_t = 200)]
     scenarios: usize,
     /// The same seed gives the same scenarios.

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
 
-    /// Only these targets.
+    /// Targets to run; without any all of them.
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
 }

@@ -10,7 +10,7 @@ use crate::program::{Build, EDGEGRID};
 
 /// Manifests that one command of the program writes.
 pub(crate) struct Generated {
-    /// The command.
+    /// Arguments of `edgegrid` that write the files.
     pub(crate) command: &'static str,
     /// Folders below the one it writes to, and where in the repository they belong.
     pub(crate) folders: &'static [(&'static str, &'static str)],

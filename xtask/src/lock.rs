@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Held until dropped.
+/// A locked file; dropping it releases the lock.
 pub(crate) struct Exclusive {
     _file: File,
 }

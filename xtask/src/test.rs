@@ -22,7 +22,7 @@ use steps::{Need, Run, Step};
 /// Run every check and test.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only what is quick: for the inner loop.
+    /// Run only the quick checks, for the inner loop.
     #[arg(long, conflicts_with_all = ["all_versions", "only"])]
     fast: bool,
 
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all_versions: bool,
 
-    /// One step alone.
+    /// Run only this step.
     #[arg(long, value_name = "STEP", value_parser = clap::builder::PossibleValuesParser::new(steps::names()))]
     only: Option<String>,
 }

@@ -14,6 +14,7 @@
     reason = "a command line tool: standard output is its result"
 )]
 
+mod figures;
 mod objects;
 mod report;
 mod server;
@@ -24,7 +25,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 
-use report::Results;
+use figures::Results;
 use server::Server;
 use workload::Size;
 

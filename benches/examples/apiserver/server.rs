@@ -20,7 +20,7 @@ use tower::ServiceExt;
 pub(crate) struct Server {
     door: Door,
     pids: Vec<u32>,
-    /// Ends with us.
+    /// Kept so that its programs run as long as this.
     _cluster: Option<Cluster>,
 }
 

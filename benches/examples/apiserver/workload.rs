@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::Instant;
 
+use crate::figures::{Figure, Results};
 use crate::objects::{config_map, config_map_name, pod};
-use crate::report::{Figure, Results};
 use crate::server::Server;
 
 /// Requests in flight, where their order does not matter.

@@ -68,8 +68,9 @@ pub(crate) enum Unit {
     /// As a clock tells them.
     Seconds,
     /// Seconds of CPU time for one of so many events that were measured together.
-    Cpu { events: u32 },
-    /// Of resident memory.
+    Cpu {
+        events: u32,
+    },
     Mib,
     /// Requests to the API server.
     Calls,
@@ -99,7 +100,6 @@ pub(crate) struct Measured {
     joins: Vec<Phase>,
     /// All changes of status together.
     status: Phase,
-    /// Nothing at all.
     idle: Phase,
 }
 
@@ -110,7 +110,6 @@ struct Phase {
     seconds: f64,
     /// By verb, resource and, unless it went well, status.
     calls: BTreeMap<String, i32>,
-    /// Seconds.
     cpu_s: f64,
     /// Resident memory at the end.
     rss_kib: f64,
@@ -148,7 +147,6 @@ pub(crate) async fn measure(seload: &Path, edgegrid: &Path, units: usize) -> Res
 }
 
 impl Measured {
-    /// Our figures.
     pub(crate) fn ours(&self) -> [f64; FIGURES.len()] {
         let joins: f64 = self.joins.iter().map(|phase| phase.cpu_s).sum();
         [

@@ -71,7 +71,6 @@ impl Calls {
         self
     }
 
-    /// How many.
     pub(crate) fn total(&self) -> u64 {
         self.by_kind.values().sum()
     }
@@ -81,7 +80,7 @@ impl Calls {
         self.conflicts
     }
 
-    /// Which, in words.
+    /// Each verb and kind with its count, for the report.
     pub(crate) fn words(&self) -> String {
         let kinds: Vec<String> = self
             .by_kind

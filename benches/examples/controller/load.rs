@@ -79,7 +79,7 @@ pub(crate) async fn relabel(client: &Client, node: usize, unit: &str) -> Result<
     .await
 }
 
-/// A kubelet's heartbeat.
+/// Writes a Node's status as a kubelet does that has nothing new to say.
 pub(crate) async fn heartbeat(client: &Client, node: usize, n: usize) -> Result<()> {
     let condition = json!({
         "type": "Ready", "status": "True", "lastHeartbeatTime": format!("2026-01-01T00:00:{n:02}Z"),
@@ -105,7 +105,6 @@ async fn patch_node(client: &Client, node: usize, patch: &Value, status: bool) -
     Ok(())
 }
 
-/// Creates the grids.
 pub(crate) async fn create_grids(client: &Client, count: usize) -> Result<()> {
     let grids: Api<DeploymentGrid> = Api::namespaced(client.clone(), GRIDS);
     for n in 0..count {

@@ -41,7 +41,6 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }

@@ -20,7 +20,7 @@ use crate::{load, site};
 /// Where the two are read, and where the agent is asked.
 const VIEWS: [&str; 2] = ["127.0.0.1:18532", "127.0.0.1:18533"];
 const DNS: &str = "127.0.0.1:18534";
-const PATIENCE: Patience = Patience {
+const TIMEOUT: Patience = Patience {
     limit: Duration::from_mins(5),
     pause: Duration::from_millis(20),
 };
@@ -111,7 +111,7 @@ impl Pair {
             dns: DNS.parse()?,
         };
         for view in &pair.views {
-            eventually_within(PATIENCE, "the view is complete", async || {
+            eventually_within(TIMEOUT, "the view is complete", async || {
                 let request = Request::get("/readyz").body(Vec::new())?;
                 Ok(view.request_text(request).await.map(drop)?)
             })
@@ -131,9 +131,9 @@ impl Pair {
     /// Waits until the agent answers for a name, with this change if it is named; and until the wrapper shows it too.
     async fn knows(&self, name: &str, change: Option<(u32, u32)>) -> Result<()> {
         let question = load::question(name, "A")?;
-        eventually_within(PATIENCE, "the agent knows a name", async || {
-            let heard = load::ask(self.dns, &question)?;
-            let first = heard.answers.first().map(|record| record.data.clone());
+        eventually_within(TIMEOUT, "the agent knows a name", async || {
+            let message = load::ask(self.dns, &question)?;
+            let first = message.answers.first().map(|record| record.data.clone());
             let Some(RData::A(address)) = first else {
                 anyhow::bail!("no answer for {name}");
             };

@@ -19,7 +19,7 @@ const OURS: &str = "127.0.0.1:18530";
 /// Where the agent shows its view, which nobody asks for.
 const VIEW: &str = "127.0.0.1:18535";
 const COREDNS: &str = "127.0.0.1:18531";
-const PATIENCE: Patience = Patience {
+const TIMEOUT: Patience = Patience {
     limit: Duration::from_mins(1),
     pause: Duration::from_millis(50),
 };
@@ -73,10 +73,10 @@ impl Contender {
         let process = Process::start(name, command, folder)?;
         let address = address.parse()?;
         let last = names::full_name(services - 1);
-        eventually_within(PATIENCE, "the server answers", async || {
+        eventually_within(TIMEOUT, "the server answers", async || {
             process.expect_alive()?;
-            let heard = load::ask(address, &load::question(&last, "A")?)?;
-            ensure!(!heard.answers.is_empty(), "no answer for {last} yet");
+            let message = load::ask(address, &load::question(&last, "A")?)?;
+            ensure!(!message.answers.is_empty(), "no answer for {last} yet");
             Ok(())
         })
         .await?;

@@ -18,7 +18,7 @@ pub(crate) struct Seen {
     pub(crate) answers: usize,
     pub(crate) lost: usize,
     pub(crate) wall: Duration,
-    /// Sorted.
+    /// How long each answer took, the shortest first.
     pub(crate) times: Vec<Duration>,
 }
 

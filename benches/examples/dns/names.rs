@@ -48,7 +48,7 @@ pub(crate) fn host_name(pod: u32) -> String {
     format!("pod-{pod}")
 }
 
-/// Makes everything.
+/// Creates the namespace, its Services and their slices.
 pub(crate) async fn populate(client: &Client, services: u32) -> Result<()> {
     let namespace = serde_json::from_value(json!({ "metadata": { "name": NAMESPACE } }))?;
     let params = PostParams::default();

@@ -18,12 +18,12 @@ const REST: Duration = Duration::from_secs(30);
 /// How long a member is cut off.
 const OUTAGE: Duration = Duration::from_hours(1);
 /// A wait that ends, and looks often enough to tell when.
-const PATIENCE: Patience = Patience {
+const TIMEOUT: Patience = Patience {
     limit: Duration::from_mins(30),
     pause: Duration::from_millis(100),
 };
 
-/// The clusters.
+/// A control cluster and its members, all in this process.
 pub(crate) struct Clusters {
     control: Site,
     members: Vec<Member>,
@@ -39,7 +39,7 @@ pub(crate) struct Step {
     pub(crate) after: Usage,
     /// Writes in the control cluster.
     pub(crate) above: Above,
-    /// Of every member.
+    /// One entry per member, in their order.
     pub(crate) members: Vec<Counts>,
 }
 
@@ -77,7 +77,7 @@ impl Clusters {
     pub(crate) async fn idle(&self) -> Result<Step> {
         let stopwatch = Stopwatch::start()?;
         sleep(Duration::from_mins(1)).await;
-        self.taken(&stopwatch, Duration::ZERO)
+        self.measured(&stopwatch, Duration::ZERO)
     }
 
     /// Changes the template of one grid and waits until every member runs it.
@@ -100,7 +100,7 @@ impl Clusters {
             runs(member, &grid(0), "echo:3").await?;
         }
         sleep(OUTAGE / 2).await;
-        self.taken(&stopwatch, Duration::ZERO)
+        self.measured(&stopwatch, Duration::ZERO)
     }
 
     /// Heals its link and waits until it runs what it missed.
@@ -119,10 +119,10 @@ impl Clusters {
     async fn rest(&self, stopwatch: &Stopwatch) -> Result<Step> {
         let until = stopwatch.since.elapsed();
         sleep(REST).await;
-        self.taken(stopwatch, until)
+        self.measured(stopwatch, until)
     }
 
-    fn taken(&self, stopwatch: &Stopwatch, until: Duration) -> Result<Step> {
+    fn measured(&self, stopwatch: &Stopwatch, until: Duration) -> Result<Step> {
         let after = own_usage()?;
         Ok(Step {
             until,
@@ -159,7 +159,7 @@ fn grid(n: usize) -> String {
 
 async fn has_all(member: &Member, grids: usize) -> Result<()> {
     let api = member.site.api::<Deployment>();
-    eventually_within(PATIENCE, "a member has every grid", async || {
+    eventually_within(TIMEOUT, "a member has every grid", async || {
         let stamped = api.list_metadata(&ListParams::default()).await?.items.len();
         ensure!(stamped == grids, "{stamped} of {grids} Deployments");
         Ok(())
@@ -171,7 +171,7 @@ async fn runs(member: &Member, grid: &str, image: &str) -> Result<()> {
     let api = member.site.api::<Deployment>();
     let name = format!("{grid}-{}", member.unit);
     let what = format!("a member runs {image}");
-    eventually_within(PATIENCE, &what, async || {
+    eventually_within(TIMEOUT, &what, async || {
         let found = api.get_opt(&name).await?;
         let pods = found.and_then(|one| one.spec.template.spec);
         let running = pods.and_then(|pods| pods.containers.first()?.image.clone());

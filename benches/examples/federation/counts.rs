@@ -11,13 +11,13 @@ use crate::site::{Member, Site};
 pub(crate) struct Counts {
     /// Reports upstream: the status of a copy.
     pub(crate) reports: usize,
-    /// Lists upstream.
+    /// Lists that it sent to the control cluster.
     pub(crate) lists: usize,
     /// Watches upstream that were begun or taken up again.
     pub(crate) watches: usize,
     /// Reads and renewals of the Lease.
     pub(crate) leases: usize,
-    /// Events from upstream.
+    /// Watch events that the control cluster sent.
     pub(crate) events: usize,
     /// Writes of its controllers in its own cluster, but for Events and Leases.
     pub(crate) writes: usize,
@@ -32,12 +32,12 @@ impl Counts {
             ..Self::default()
         };
         for call in member.calls.take() {
-            *counts.of(&call) += 1;
+            *counts.kind_of(&call) += 1;
         }
         counts
     }
 
-    fn of(&mut self, call: &str) -> &mut usize {
+    fn kind_of(&mut self, call: &str) -> &mut usize {
         match call {
             lease if lease.contains("/leases") => &mut self.leases,
             watch if watch.contains("watch=true") => &mut self.watches,
@@ -54,7 +54,6 @@ pub(crate) fn take(members: &[Member]) -> Vec<Counts> {
 
 /// What the controllers of the control cluster wrote since the last call.
 pub(crate) struct Above {
-    /// Copies for members.
     pub(crate) copies: usize,
     /// The status of originals.
     pub(crate) originals: usize,

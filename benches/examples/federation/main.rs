@@ -17,19 +17,20 @@ mod cases;
 mod counts;
 mod report;
 mod site;
+mod steps;
 
 use anyhow::Result;
 use clap::Parser;
 
-use cases::{Clusters, Step};
+use steps::{Size, measure};
 
 /// Measure a control cluster with many members.
 #[derive(Parser)]
 struct Args {
-    /// Member clusters.
+    /// Number of member clusters.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(2..))]
     members: u16,
-    /// Grids, each of which reaches every member.
+    /// Number of grids, each of which reaches every member.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     grids: u16,
     /// 5 members and 3 grids: it shows that the measurement still works.
@@ -38,23 +39,6 @@ struct Args {
     /// Put the table into `docs/scale.md` as well.
     #[arg(long)]
     write: bool,
-}
-
-/// How many of what.
-#[derive(Clone, Copy)]
-struct Size {
-    members: usize,
-    grids: usize,
-}
-
-/// Every step in its order.
-struct Steps {
-    start: Step,
-    create: Step,
-    idle: Step,
-    change: Step,
-    cut: Step,
-    heal: Step,
 }
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -75,27 +59,4 @@ async fn main() -> Result<()> {
         edgegrid_benches::report::write_to(report::FILE, "federation", &tables)?;
     }
     Ok(())
-}
-
-async fn measure(size: Size) -> Result<Steps> {
-    eprintln!("{} members join …", size.members);
-    let (clusters, start) = Clusters::start(size.members).await?;
-    eprintln!("{} grids are created …", size.grids);
-    let create = clusters.create(size.grids).await?;
-    eprintln!("nothing happens …");
-    let idle = clusters.idle().await?;
-    eprintln!("a grid changes …");
-    let change = clusters.change().await?;
-    eprintln!("a member is cut off …");
-    let cut = clusters.cut().await?;
-    eprintln!("it is back …");
-    let heal = clusters.heal().await?;
-    Ok(Steps {
-        start,
-        create,
-        idle,
-        change,
-        cut,
-        heal,
-    })
 }

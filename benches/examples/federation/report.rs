@@ -7,9 +7,8 @@ use jiff::Timestamp;
 
 use crate::cases::Step;
 use crate::counts::{Counts, range};
-use crate::{Size, Steps};
+use crate::steps::{Size, Steps};
 
-/// Where it is.
 pub(crate) const FILE: &str = "docs/scale.md";
 
 type Row = [String; 3];

@@ -52,7 +52,6 @@ pub(crate) struct Member {
 }
 
 impl Site {
-    /// A control cluster.
     pub(crate) async fn control() -> Result<Self> {
         Self::new(by_token("bench")).await
     }

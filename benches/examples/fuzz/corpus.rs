@@ -352,7 +352,6 @@ pub(crate) fn thing() -> Value {
     })
 }
 
-/// JSON patches.
 pub(crate) fn json_patches() -> Vec<Value> {
     vec![
         json!([
@@ -400,7 +399,6 @@ pub(crate) const SELECTORS: &[&str] = &[
     "involvedObject.kind=Pod",
 ];
 
-/// Queries of requests.
 pub(crate) const QUERIES: &[&str] = &[
     "",
     "limit=2&continue=abc",

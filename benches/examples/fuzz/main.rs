@@ -49,7 +49,7 @@ struct Args {
     /// Run one target in this process, and write down in this file how far it is.
     #[arg(long, hide = true)]
     trail: Option<PathBuf>,
-    /// Only these targets.
+    /// Targets to run; without any all of them.
     targets: Vec<String>,
 }
 

@@ -96,7 +96,7 @@ fn part_of(random: &mut Random, donors: &[Value]) -> Value {
     at.clone()
 }
 
-/// Any JSON.
+/// A random JSON value, at most so deep.
 pub(crate) fn any(random: &mut Random, depth: usize) -> Value {
     match random.below(if depth == 0 { 6 } else { 9 }) {
         0 => Value::Null,

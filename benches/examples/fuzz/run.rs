@@ -26,7 +26,7 @@ const STACK: usize = 2 << 20;
 /// An input is shown up to here.
 const SHOWN: usize = 240;
 
-/// Which inputs.
+/// Which inputs of a target are drawn, and how long for.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) inputs: u64,
@@ -119,7 +119,7 @@ fn feed_all<T: Target>(
         peak_mib: 0,
     };
     if plan.show {
-        let shown = target.draw(&mut Random::of(plan.seed, name, plan.from));
+        let shown = target.draw(&mut Random::new(plan.seed, name, plan.from));
         outcome.slowest_input = format!("{shown:?}");
         return Ok(outcome);
     }
@@ -129,7 +129,7 @@ fn feed_all<T: Target>(
     for number in (plan.from..plan.from + plan.inputs).take_while(has_time) {
         outcome.inputs += 1;
         trail.write_all_at(&number.to_le_bytes(), 0)?;
-        let input = target.draw(&mut Random::of(plan.seed, name, number));
+        let input = target.draw(&mut Random::new(plan.seed, name, number));
         current.store(number + 1, Ordering::Relaxed);
         let started = Instant::now();
         let Ok(accepted) = catch_unwind(AssertUnwindSafe(|| target.feed(&input))) else {
@@ -144,7 +144,7 @@ fn feed_all<T: Target>(
         }
     }
     current.store(0, Ordering::Relaxed);
-    let slowest = target.draw(&mut Random::of(plan.seed, name, outcome.slowest_number));
+    let slowest = target.draw(&mut Random::new(plan.seed, name, outcome.slowest_number));
     outcome.slowest_input = format!("{slowest:?}").chars().take(SHOWN).collect();
     outcome.peak_mib = peak_mib();
     Ok(outcome)

@@ -13,7 +13,6 @@ use machinery::{Apply, Patches, Schemas, Selectors};
 use names::{Answers, Questions};
 use requests::{Paths, Requests};
 
-/// All targets.
 pub(crate) const NAMES: &[&str] = &[
     "json",
     "merge",
@@ -31,7 +30,6 @@ pub(crate) const NAMES: &[&str] = &[
 /// Targets with state start anew after so many inputs, so that it stays small.
 pub(crate) const STATE_FOR: u64 = 2_000;
 
-/// Runs one target.
 pub(crate) fn run_one(name: &str, plan: &Plan, trail: &Path) -> Result<Outcome> {
     match name {
         "json" => run(name, plan, trail, Patches::json),

@@ -68,7 +68,7 @@ impl Calls {
         self.0.values().sum()
     }
 
-    /// Which, in words.
+    /// Each verb and kind with its count, for the report.
     pub(crate) fn words(&self) -> String {
         let kinds: Vec<String> = self
             .0

@@ -20,7 +20,7 @@ use crate::contender::Contender;
 /// Requests of the load that are under way at once.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Some work.
+/// Sets to create, scale or roll out.
 pub(crate) struct Case {
     sets: usize,
     replicas: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Case {
     is_rollout: bool,
 }
 
-/// What it took.
+/// What one of the two controllers needed for a case.
 pub(crate) struct Measured {
     pub(crate) name: String,
     pub(crate) time: Duration,

@@ -13,7 +13,7 @@ use crate::cluster::{self, SIDE_BY_SIDE, Shape};
 use crate::process::Wrapper;
 use crate::watch::Watcher;
 
-const PATIENCE: Patience = Patience {
+const TIMEOUT: Patience = Patience {
     limit: Duration::from_mins(10),
     pause: Duration::from_millis(20),
 };
@@ -258,7 +258,7 @@ fn start(wrapper: &Wrapper) -> Result<Start> {
 
 async fn seen(watcher: &Watcher, change: usize) -> Result<()> {
     let started = Instant::now();
-    eventually_within(PATIENCE, "the last change arrives", async || {
+    eventually_within(TIMEOUT, "the last change arrives", async || {
         anyhow::ensure!(watcher.has(change), "not after {:?}", started.elapsed());
         Ok(())
     })

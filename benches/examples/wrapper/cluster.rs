@@ -148,7 +148,7 @@ pub(crate) async fn relabel(client: &Client, node: usize, unit: &str) -> Result<
     .await
 }
 
-/// A kubelet's heartbeat.
+/// Writes a Node's status as a kubelet does that has nothing new to say.
 pub(crate) async fn heartbeat(client: &Client, node: usize, n: usize) -> Result<()> {
     let time = format!("2026-01-01T00:{:02}:{:02}Z", n / 60 % 60, n % 60);
     let condition = json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": time });

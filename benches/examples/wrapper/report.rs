@@ -6,7 +6,6 @@ use edgegrid_benches::report::{machine, table};
 
 use crate::cases::{Figures, Start};
 
-/// Where they are.
 pub(crate) const FILE: &str = "docs/performance.md";
 
 /// What was measured and what is aimed at, which is a share of what SuperEdge's wrapper needs.

@@ -2,7 +2,7 @@
 //! saw which change.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt};
@@ -10,6 +10,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -73,16 +74,12 @@ impl Watcher {
 
     /// What was seen since the last call.
     pub(crate) fn take(&self) -> Seen {
-        std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.seen.lock())
     }
 
     /// Whether a change has been seen.
     pub(crate) fn has(&self, change: usize) -> bool {
-        self.seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .changes
-            .contains_key(&change)
+        self.seen.lock().changes.contains_key(&change)
     }
 }
 
@@ -91,7 +88,7 @@ fn take(buffer: &mut Vec<u8>, chunk: &[u8], seen: &Mutex<Seen>) -> bool {
     let now = Instant::now();
     let mut complete = false;
     buffer.extend_from_slice(chunk);
-    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = seen.lock();
     seen.bytes += chunk.len() as u64;
     while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
         let line: Vec<u8> = buffer.drain(..=end).collect();

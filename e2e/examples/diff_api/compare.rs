@@ -18,7 +18,7 @@ pub(crate) struct Difference {
 /// What to compare beside codes, reasons, causes and objects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scope {
-    /// Messages too.
+    /// Whether messages must be equal as well.
     pub(crate) messages: bool,
 }
 

@@ -18,10 +18,10 @@ pub(crate) struct Generator<'a> {
 impl Generator<'_> {
     /// Sets the field at `path`, with everything a parent must have.
     pub(crate) fn set(&mut self, object: &mut Value, shape: Shape<'_>, path: &Path) {
-        self.place(object, shape, path, &mut Vec::new());
+        self.set_path(object, shape, path, &mut Vec::new());
     }
 
-    fn place(
+    fn set_path(
         &mut self,
         value: &mut Value,
         shape: Shape<'_>,
@@ -43,7 +43,7 @@ impl Generator<'_> {
                 leave_rivals(map, trail, name);
                 trail.push(name.clone());
                 let place = map.entry(name.clone()).or_insert(Value::Null);
-                self.place(place, shape.child_or_deduced(name), rest, trail);
+                self.set_path(place, shape.child_or_deduced(name), rest, trail);
                 trail.pop();
             }
             Step::Item => {
@@ -58,7 +58,7 @@ impl Generator<'_> {
                     items.push(new);
                 }
                 let index = self.rng.below(items.len());
-                self.place(&mut items[index], shape.items(), rest, trail);
+                self.set_path(&mut items[index], shape.items(), rest, trail);
             }
             Step::Key => {
                 if !value.is_object() {
@@ -66,14 +66,14 @@ impl Generator<'_> {
                 }
                 let key = values::key(trail, self.rng);
                 let child = shape.child_or_deduced(&key);
-                self.place(&mut value[&key], child, rest, trail);
+                self.set_path(&mut value[&key], child, rest, trail);
             }
         }
     }
 
     /// A value with something in it.
     fn value(&mut self, shape: Shape<'_>, trail: &mut Vec<String>, depth: usize) -> Value {
-        if let Some(value) = values::whole(trail, self.rng) {
+        if let Some(value) = values::subtree(trail, self.rng) {
             return value;
         }
         if let Some(scalar) = shape.scalar() {
@@ -94,7 +94,7 @@ impl Generator<'_> {
 
     /// The least that a value must have.
     fn minimal(&mut self, shape: Shape<'_>, trail: &mut Vec<String>, depth: usize) -> Value {
-        if let Some(value) = values::whole(trail, self.rng) {
+        if let Some(value) = values::subtree(trail, self.rng) {
             return value;
         }
         if let Some(scalar) = shape.scalar() {

@@ -213,7 +213,7 @@ impl Kind {
 
 impl Subject {
     /// The kind with its shape, from the type table or from its definition.
-    pub(crate) fn of(kind: &'static Kind) -> Result<Self> {
+    pub(crate) fn new(kind: &'static Kind) -> Result<Self> {
         if table().shape(kind.group, kind.version, kind.kind).is_some() {
             return Ok(Self { kind, shapes: None });
         }

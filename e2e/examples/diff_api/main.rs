@@ -58,7 +58,7 @@ struct Args {
     /// Only these kinds, by the plural in their path.
     #[arg(long, value_delimiter = ',')]
     kinds: Vec<String>,
-    /// Compare messages too.
+    /// Compare the messages of errors as well.
     #[arg(long)]
     messages: bool,
     /// Print explained differences too.
@@ -190,7 +190,7 @@ async fn compare_all(
         .map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let subjects = kinds
         .iter()
-        .map(|kind| Subject::of(kind))
+        .map(|kind| Subject::new(kind))
         .collect::<Result<Vec<_>>>()?;
     let weights: Vec<usize> = subjects.iter().map(weight).collect();
     let mut all = BTreeMap::new();

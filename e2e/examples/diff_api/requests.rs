@@ -52,7 +52,7 @@ pub(crate) struct Requests<'a> {
 
 impl<'a> Requests<'a> {
     pub(crate) fn new(subject: &'a Subject) -> Self {
-        let targets = Targets::of(subject);
+        let targets = Targets::new(subject);
         Self { subject, targets }
     }
 

@@ -22,7 +22,7 @@ const LIVES: usize = 4;
 pub(crate) struct Found {
     pub(crate) operations: usize,
     pub(crate) accepted: usize,
-    /// Operations by verb.
+    /// How many operations there were of each verb.
     pub(crate) verbs: BTreeMap<&'static str, usize>,
     pub(crate) fields: BTreeSet<String>,
     pub(crate) sent: BTreeSet<String>,
@@ -145,24 +145,24 @@ impl<'a> Run<'a> {
                 life.exists = true;
                 Ok(!self.is_going(life).await?)
             }
-            Effect::Deletes => self.look(life).await,
+            Effect::Deletes => self.refresh(life).await,
         }
     }
 
     /// An object that lost its last finalizer while it was going is gone.
     async fn is_going(&mut self, life: &mut Life) -> Result<bool> {
         let metadata = &life.known[0]["metadata"];
-        let is_held = metadata["finalizers"]
+        let has_finalizers = metadata["finalizers"]
             .as_array()
-            .is_some_and(|held| !held.is_empty());
-        if metadata["deletionTimestamp"].is_null() || is_held {
+            .is_some_and(|finalizers| !finalizers.is_empty());
+        if metadata["deletionTimestamp"].is_null() || has_finalizers {
             return Ok(false);
         }
-        Ok(!self.look(life).await?)
+        Ok(!self.refresh(life).await?)
     }
 
     /// Whether the object is still there; both must agree.
-    async fn look(&mut self, life: &mut Life) -> Result<bool> {
+    async fn refresh(&mut self, life: &mut Life) -> Result<bool> {
         let request =
             self.requests
                 .request("get", "GET", "{{/metadata/name}}", "application/json", None);

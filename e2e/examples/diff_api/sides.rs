@@ -15,7 +15,6 @@ pub(crate) struct Request {
     /// What it is called in reports.
     pub(crate) verb: &'static str,
     pub(crate) method: &'static str,
-    /// Path and query.
     pub(crate) path: String,
     pub(crate) media_type: &'static str,
     pub(crate) body: Option<Value>,
@@ -31,7 +30,7 @@ pub(crate) struct Answer {
 /// Code of an answer that never came: the connection was dropped.
 const DROPPED: u16 = 599;
 
-/// One server.
+/// One of the two servers, and how requests reach it.
 pub(crate) struct Side {
     pub(crate) client: Client,
     /// Last revision seen of each uid.

@@ -52,7 +52,7 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    pub(crate) fn of(subject: &Subject) -> Self {
+    pub(crate) fn new(subject: &Subject) -> Self {
         let all = fields::all(subject.shape());
         let fields = all.iter().map(|path| fields::text(path)).collect();
         let is_free = |path: &Path| !OWN.contains(&&*fields::text(path));

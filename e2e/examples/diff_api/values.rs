@@ -168,7 +168,7 @@ const CLAIM: &str =
     r#"{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}"#;
 
 /// Values of whole subtrees that are easier given than built.
-const WHOLE: &[(&str, &str)] = &[
+const SUBTREES: &[(&str, &str)] = &[
     ("selector.matchLabels", r#"[{"app":"web"}]"#),
     (
         "template.metadata.labels",
@@ -240,7 +240,6 @@ const WHOLE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Values of scalars.
 const SCALARS: &[(&str, &str)] = &[
     ("metadata.name", r#"["data"]"#),
     ("metadata.namespace", r#"["diff"]"#),
@@ -514,8 +513,8 @@ pub(crate) fn plausible(trail: &[String], rng: &mut Rng) -> Option<Value> {
 }
 
 /// A plausible subtree, if the tables have one.
-pub(crate) fn whole(trail: &[String], rng: &mut Rng) -> Option<Value> {
-    draw(WHOLE, trail, rng)
+pub(crate) fn subtree(trail: &[String], rng: &mut Rng) -> Option<Value> {
+    draw(SUBTREES, trail, rng)
 }
 
 /// A plausible key of a free map.

@@ -1,12 +1,13 @@
 //! Watches opened before the first write; at the end both servers must have told the same story.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::AsyncBufReadExt;
 use kube::Client;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -43,9 +44,7 @@ impl Watch {
                 .is_ok_and(|length| length > 0)
             {
                 let event = serde_json::from_str(&line).unwrap_or_default();
-                sink.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(event);
+                sink.lock().push(event);
                 line.clear();
             }
         });
@@ -71,14 +70,11 @@ impl Watch {
         };
         tokio::time::timeout(Duration::from_secs(30), seen)
             .await
-            .with_context(|| format!("watch never told of {name}"))
+            .with_context(|| format!("no watch event about {name}"))
     }
 
     fn snapshot(&self) -> Vec<Value> {
-        self.events
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.events.lock().clone()
     }
 
     fn stories(&self) -> BTreeMap<String, Story> {

@@ -27,7 +27,7 @@ use side::{Course, Side};
 /// Compare our StatefulSet controller with that of kube-controller-manager.
 #[derive(Parser)]
 struct Args {
-    /// Scenarios to live.
+    /// Number of scenarios.
     #[arg(long, default_value_t = 200)]
     scenarios: usize,
     /// The same seed gives the same scenarios.
@@ -36,7 +36,7 @@ struct Args {
     /// Only this one of them.
     #[arg(long)]
     only: Option<usize>,
-    /// Scenarios at once.
+    /// Scenarios that run at the same time.
     #[arg(long, default_value_t = 16)]
     together: usize,
 }

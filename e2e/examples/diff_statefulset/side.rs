@@ -1,7 +1,7 @@
 //! One of the two controllers, and the life of a set under it.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -16,6 +16,7 @@ use kube::api::{
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
@@ -87,7 +88,7 @@ impl Side {
         namespaces
             .create(&PostParams::default(), &namespace)
             .await?;
-        let life = Life::begin(&self.cluster, &scenario.name);
+        let life = Life::start(&self.cluster, &scenario.name);
         life.create(scenario).await?;
         let mut course = vec![life.settled().await?];
         for step in &scenario.steps {
@@ -107,14 +108,14 @@ struct Life<'a> {
     namespace: &'a str,
     log: Arc<Mutex<Vec<String>>>,
     changed: signal::Receiver<Instant>,
-    held: Mutex<Vec<String>>,
+    unready: Mutex<Vec<String>>,
     _watches: JoinSet<()>,
 }
 
 impl<'a> Life<'a> {
-    fn begin(cluster: &'a Cluster, namespace: &'a str) -> Self {
-        let (bell, changed) = signal::channel(Instant::now());
-        let bell = Arc::new(bell);
+    fn start(cluster: &'a Cluster, namespace: &'a str) -> Self {
+        let (notify, changed) = signal::channel(Instant::now());
+        let notify = Arc::new(notify);
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let mut watches = JoinSet::new();
         let (client, written) = (cluster.client(), log.clone());
@@ -122,34 +123,34 @@ impl<'a> Life<'a> {
         let note = move |event: &Event<Pod>| {
             // Each creation and each deletion once, however often a pod changes.
             let news = news(event).filter(|news| seen.insert(news.clone()));
-            let mut log = written.lock().expect("no panic while locked");
+            let mut log = written.lock();
             log.extend(news.and_then(|news| news.split_once(' ').map(|(what, _)| what.to_owned())));
         };
         observe(
             &mut watches,
             (client.clone(), namespace),
-            bell.clone(),
+            notify.clone(),
             note,
         );
         observe::<StatefulSet>(
             &mut watches,
             (client.clone(), namespace),
-            bell.clone(),
+            notify.clone(),
             |_| {},
         );
         observe::<PersistentVolumeClaim>(
             &mut watches,
             (client.clone(), namespace),
-            bell.clone(),
+            notify.clone(),
             |_| {},
         );
-        observe::<ControllerRevision>(&mut watches, (client, namespace), bell, |_| {});
+        observe::<ControllerRevision>(&mut watches, (client, namespace), notify, |_| {});
         Self {
             cluster,
             namespace,
             log,
             changed,
-            held: Mutex::default(),
+            unready: Mutex::default(),
             _watches: watches,
         }
     }
@@ -177,17 +178,14 @@ impl<'a> Life<'a> {
                 sets.patch(SET, &params, &patch).await?;
             }
             Step::Hold(ordinal) => {
-                self.held
-                    .lock()
-                    .expect("no panic while locked")
-                    .push(name(ordinal));
+                self.unready.lock().push(name(ordinal));
                 self.cluster
                     .set_ready(self.namespace, &name(ordinal), false)
                     .await?;
             }
             Step::Free => {
-                let held = std::mem::take(&mut *self.held.lock().expect("no panic while locked"));
-                for pod in held {
+                let unready = std::mem::take(&mut *self.unready.lock());
+                for pod in unready {
                     self.cluster.set_ready(self.namespace, &pod, true).await?;
                 }
             }
@@ -247,7 +245,7 @@ impl<'a> Life<'a> {
         })
         .await?;
         self.nodes_are_done().await?;
-        let order = std::mem::take(&mut *self.log.lock().expect("no panic while locked"));
+        let order = std::mem::take(&mut *self.log.lock());
         snapshot(&self.cluster.client(), self.namespace, order).await
     }
 
@@ -284,11 +282,11 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Rings the bell at every event.
+/// Rings the notify at every event.
 fn observe<K>(
     tasks: &mut JoinSet<()>,
     (client, namespace): (Client, &str),
-    bell: Arc<signal::Sender<Instant>>,
+    notify: Arc<signal::Sender<Instant>>,
     mut note: impl FnMut(&Event<K>) + Send + 'static,
 ) where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
@@ -306,7 +304,7 @@ fn observe<K>(
     tasks.spawn(events.for_each(move |event| {
         if let Ok(event) = event {
             note(&event);
-            bell.send_replace(Instant::now());
+            notify.send_replace(Instant::now());
         }
         std::future::ready(())
     }));

@@ -18,7 +18,7 @@ pub(crate) struct Snapshot {
     pub(crate) order: Vec<String>,
 }
 
-/// Takes the picture.
+/// Reads the set and all that belongs to it.
 pub(crate) async fn snapshot(
     client: &Client,
     namespace: &str,

@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod unit;
 mod walk_through;
 mod world;
 
 use edgegrid_testkit::eventually;
-use walk_through::{BARE, full, short};
-use world::{UNITS, World};
+use unit::{BARE, UNITS, full, short};
+use world::World;
 
 /// In both units, and by all three ways.
 #[tokio::test]

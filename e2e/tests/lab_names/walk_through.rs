@@ -10,9 +10,9 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 
-use super::world::{DOMAIN, UNITS, Unit, World, program};
+use super::unit::{BARE, DOMAIN, UNITS, Unit, full, short};
+use super::world::{World, program};
 
-pub(crate) const BARE: &str = "servicegrid-demo-svc.default.svc.cluster.local";
 /// In this time a change upstream must be in a site's names; CoreDNS keeps no answer here.
 const FOLLOWED: Patience = Patience {
     limit: Duration::from_secs(2),
@@ -59,14 +59,6 @@ spec:
       metadata: { labels: { app: web } }
       spec: { containers: [{ name: echo, image: echo, ports: [{ containerPort: 8080 }] }] }
 ";
-
-pub(crate) fn short(ordinal: usize) -> String {
-    format!("statefulsetgrid-demo-{ordinal}.{BARE}")
-}
-
-pub(crate) fn full(unit: Unit, ordinal: usize) -> String {
-    format!("statefulsetgrid-demo-{}-{ordinal}.{BARE}", unit.name)
-}
 
 impl World {
     /// The short name has the address of the full one, which is that of the unit's own pod.
@@ -220,7 +212,7 @@ impl World {
         }
     }
 
-    /// Seed 004: a plain StatefulSet resolves as anywhere, in every unit to the same pods.
+    /// The tutorial's plain StatefulSet resolves as anywhere, in every unit to the same pods.
     pub(crate) async fn the_tutorials_names_resolve(&self) {
         for path in ["004-service", "004-statefulset"] {
             self.apply(&format!("crates/api/fixtures/seeds/{path}.yaml"))

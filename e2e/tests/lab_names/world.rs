@@ -14,43 +14,9 @@ use edgegrid_testkit::process::Process;
 use edgegrid_testkit::{Cluster, eventually, node};
 use edgegrid_upstream::{Program, locate};
 
-use super::walk_through::short;
+use super::unit::{DOMAIN, UNITS, Unit, short};
 
 const NODES: [&str; 6] = ["bj-1", "bj-2", "bj-3", "gz-1", "gz-2", "gz-3"];
-pub(crate) const DOMAIN: &str = "cluster.local";
-
-/// A unit, and which of its nodes has which way to names.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Unit {
-    pub(crate) name: &'static str,
-    /// CoreDNS reads the API through the agent here.
-    pub(crate) view: &'static str,
-    /// CoreDNS reads the agent's hosts file here.
-    pub(crate) hosts: &'static str,
-    /// The agent answers itself here.
-    pub(crate) own: &'static str,
-}
-
-impl Unit {
-    pub(crate) fn nodes(self) -> [&'static str; 3] {
-        [self.view, self.hosts, self.own]
-    }
-}
-
-pub(crate) const UNITS: [Unit; 2] = [
-    Unit {
-        name: "beijing",
-        view: "bj-1",
-        hosts: "bj-2",
-        own: "bj-3",
-    },
-    Unit {
-        name: "guangzhou",
-        view: "gz-1",
-        hosts: "gz-2",
-        own: "gz-3",
-    },
-];
 
 pub(crate) struct World {
     agents: BTreeMap<&'static str, Process>,

@@ -1,6 +1,6 @@
 //! What SuperEdge leaves behind, as its writes leave it: its definitions, nodes, units, grids and their children.
 //!
-//! See `reference/superedge.md`, 1.2 and 2.4 to 2.9. Whoever wrote last must have been silent for a while before we
+//! As its source of February 2024 has it. Whoever wrote last must have been silent for a while before we
 //! take over, so everything is dated back.
 
 use std::path::Path;
@@ -250,7 +250,6 @@ async fn child_of(cluster: &Cluster, (kind, name): (Kind, &str)) -> Result<Value
     Ok(json!({ "metadata": { "labels": labels }, "spec": grid["spec"]["template"] }))
 }
 
-/// Makes an object.
 async fn post(cluster: &Cluster, by: &str, kind: Kind, object: &Value) -> Result<()> {
     let name = object["metadata"]["name"].as_str().context("no name")?;
     let mut typed = object.clone();

@@ -35,7 +35,6 @@ type Uses = BTreeMap<(String, String), String>;
 /// What all files of a target say, before names are resolved.
 #[derive(Default)]
 struct Source {
-    /// Top-level modules.
     modules: BTreeSet<String>,
     /// Names that the root file brings in, and the module each comes from.
     imports: BTreeMap<String, String>,
@@ -186,7 +185,7 @@ impl Source {
     }
 }
 
-/// Where tokens stand.
+/// The file and module that tokens are read from.
 struct At<'a> {
     file: &'a Path,
     module: &'a [String],

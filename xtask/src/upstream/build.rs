@@ -119,7 +119,6 @@ fn make_folders(partial: &Path, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A set's module.
 fn folder(set: &Set) -> PathBuf {
     Path::new("upstream").join(set.name())
 }

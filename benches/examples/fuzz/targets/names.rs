@@ -49,7 +49,7 @@ const KINDS: &[RecordType] = &[
 const HEADER: usize = 12;
 const WITHOUT_EDNS: usize = 512;
 
-/// Packets of clients.
+/// Packets as clients send them to the DNS server.
 pub(crate) struct Questions {
     zone: Zone,
     records: Records,

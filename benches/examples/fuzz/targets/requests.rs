@@ -151,7 +151,7 @@ async fn read(answer: Response<Body>) -> bool {
     code.is_success()
 }
 
-/// Paths alone.
+/// Reads of random paths.
 pub(crate) struct Paths(Server);
 
 impl Paths {
@@ -173,7 +173,7 @@ impl Target for Paths {
     }
 }
 
-/// Requests in full.
+/// Requests with random verbs, headers and bodies.
 pub(crate) struct Requests {
     server: Server,
     objects: Vec<(&'static str, Value)>,

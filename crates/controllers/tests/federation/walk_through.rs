@@ -1,4 +1,4 @@
-//! Seed 001, last chapter, and the same for all three kinds.
+//! The federated DeploymentGrid of `crates/api/fixtures/seeds`, and the same for all three kinds.
 
 use anyhow::Result;
 use edgegrid_api::names::{MEMBER_LEASE, condition, label, parent_secret};

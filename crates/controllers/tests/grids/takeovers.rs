@@ -1,6 +1,6 @@
 //! A cluster as SuperEdge leaves it is taken over without a pod noticing.
 //!
-//! The objects below are what its controllers write (`reference/superedge.md`, 2.4, 2.5, 2.8): its hash in
+//! The objects below are what its controllers write: its hash in
 //! the grid's own template and in the pods' labels, no annotations on workloads, the Service without
 //! an owner, everything owned by one manager through plain PUTs.
 
