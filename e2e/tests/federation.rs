@@ -29,14 +29,14 @@ const TIMEOUT: Patience = Patience {
 };
 
 /// A control cluster, two members, and the controllers in them.
-struct Land {
+struct Clusters {
     control: Cluster,
     a: Cluster,
     b: Cluster,
     _controllers: Vec<Controller>,
 }
 
-async fn land() -> Land {
+async fn clusters() -> Clusters {
     let start = async || Cluster::upstream().with_controllers().await.unwrap();
     let (control, a, b) = (start().await, start().await, start().await);
     a.add_nodes([node("a-1").label("zone", "zone1")])
@@ -47,7 +47,7 @@ async fn land() -> Land {
     for cluster in [&control, &a, &b] {
         controllers.push(Controller::start(cluster, "controller", &[]).await.unwrap());
     }
-    Land {
+    Clusters {
         control,
         a,
         b,
@@ -173,8 +173,8 @@ fn join(control: &Cluster, member: &Cluster, name: &str) -> Result<String> {
 }
 
 /// The seed's example, from creating the grid to the status that it prints.
-async fn the_seeds_example(land: &Land) {
-    let Land { control, a, b, .. } = land;
+async fn the_seeds_example(clusters: &Clusters) {
+    let Clusters { control, a, b, .. } = clusters;
     control
         .kubectl(["apply", "-f", &fixture(DEMO)])
         .await
@@ -281,12 +281,13 @@ async fn all_states_are_in_one_status(control: &Cluster) {
 }
 
 /// Deletes a grid in the control cluster and waits until it is gone everywhere.
-async fn deleted_everywhere(land: &Land, kind: &str, name: &str) {
-    land.control
+async fn deleted_everywhere(clusters: &Clusters, kind: &str, name: &str) {
+    clusters
+        .control
         .kubectl(["delete", kind, name, "--timeout=180s"])
         .await
         .unwrap();
-    for cluster in [&land.control, &land.a, &land.b] {
+    for cluster in [&clusters.control, &clusters.a, &clusters.b] {
         assert_eq!(
             cluster
                 .kubectl(["get", kind, "-A", "-o", "name"])
@@ -299,27 +300,27 @@ async fn deleted_everywhere(land: &Land, kind: &str, name: &str) {
 
 #[tokio::test]
 async fn the_seeds_example_with_a_registration_as_clusternet_leaves_it() {
-    let land = land().await;
-    register_as_clusternet(&land.control, &land.a, "a").await;
-    register_as_clusternet(&land.control, &land.b, "b").await;
-    the_seeds_example(&land).await;
-    deleted_everywhere(&land, "dg", "deploymentgrid-demo").await;
+    let clusters = clusters().await;
+    register_as_clusternet(&clusters.control, &clusters.a, "a").await;
+    register_as_clusternet(&clusters.control, &clusters.b, "b").await;
+    the_seeds_example(&clusters).await;
+    deleted_everywhere(&clusters, "dg", "deploymentgrid-demo").await;
 }
 
 #[tokio::test]
 async fn members_join_get_grids_of_all_kinds_have_no_other_rights_and_leave() {
-    let land = land().await;
-    let Land { control, a, b, .. } = &land;
+    let clusters = clusters().await;
+    let Clusters { control, a, b, .. } = &clusters;
     join(control, a, "a").unwrap();
     join(control, b, "b").unwrap();
-    all_kinds(&land).await;
+    all_kinds(&clusters).await;
     rights(control, a).await;
-    rotation(&land).await;
-    leaving(&land).await;
+    rotation(&clusters).await;
+    leaving(&clusters).await;
 }
 
-async fn all_kinds(land: &Land) {
-    let Land { control, a, b, .. } = land;
+async fn all_kinds(clusters: &Clusters) {
+    let Clusters { control, a, b, .. } = clusters;
     for grid in [
         "seeds/001-statefulsetgrid.yaml",
         "seeds/001-servicegrid.yaml",
@@ -340,7 +341,7 @@ async fn all_kinds(land: &Land) {
             .await
             .unwrap();
     }
-    the_seeds_example(land).await;
+    the_seeds_example(clusters).await;
     for (cluster, unit) in [(a, "zone1"), (b, "zone2")] {
         shows(
             cluster,
@@ -497,8 +498,8 @@ async fn is_allowed(client: &Client, asked: ResourceAttributes) -> bool {
 }
 
 /// Joining again gives another token, the old one is worth nothing, and nothing is restarted.
-async fn rotation(land: &Land) {
-    let Land { control, a, .. } = land;
+async fn rotation(clusters: &Clusters) {
+    let Clusters { control, a, .. } = clusters;
     let (before, namespace) = registration(a).await;
     join(control, a, "a").unwrap();
     let (after, _) = registration(a).await;
@@ -533,8 +534,8 @@ async fn rotation(land: &Land) {
 }
 
 /// One member goes with all that came from the control cluster, the other is lost and keeps what it has.
-async fn leaving(land: &Land) {
-    let Land { control, a, b, .. } = land;
+async fn leaving(clusters: &Clusters) {
+    let Clusters { control, a, b, .. } = clusters;
     let (parent, own) = (
         control.kubeconfig().unwrap().to_str().unwrap(),
         a.kubeconfig().unwrap().to_str().unwrap(),

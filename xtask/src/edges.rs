@@ -42,7 +42,7 @@ pub(crate) fn check() -> Result<()> {
         let package = package_of(&metadata, name).context("find a pure crate's package")?;
         violations.extend(purity::check(package)?);
     }
-    verdict(&violations)
+    fail_on(&violations)
 }
 
 fn no_rings() -> Result<()> {
@@ -53,10 +53,10 @@ fn no_rings() -> Result<()> {
         .flat_map(|package| &package.targets)
         .map(|target| rings::check(target.src_path.as_std_path()))
         .collect::<Result<_>>()?;
-    verdict(&rings.concat())
+    fail_on(&rings.concat())
 }
 
-fn verdict(violations: &[String]) -> Result<()> {
+fn fail_on(violations: &[String]) -> Result<()> {
     if violations.is_empty() {
         return Ok(());
     }

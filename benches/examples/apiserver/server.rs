@@ -18,13 +18,13 @@ use tower::ServiceExt;
 
 /// A server under load.
 pub(crate) struct Server {
-    door: Door,
+    transport: Transport,
     pids: Vec<u32>,
     /// Kept so that its programs run as long as this.
     _cluster: Option<Cluster>,
 }
 
-enum Door {
+enum Transport {
     InProcess(Router),
     Network(Client),
 }
@@ -45,7 +45,7 @@ impl Server {
     pub(crate) async fn upstream() -> Result<Self> {
         let cluster = Cluster::upstream().await?;
         Ok(Self {
-            door: Door::Network(cluster.client()),
+            transport: Transport::Network(cluster.client()),
             pids: cluster.programs().iter().map(|(_, pid)| *pid).collect(),
             _cluster: Some(cluster),
         })
@@ -53,7 +53,7 @@ impl Server {
 
     fn in_process(router: Router) -> Self {
         Self {
-            door: Door::InProcess(router),
+            transport: Transport::InProcess(router),
             pids: vec![std::process::id()],
             _cluster: None,
         }
@@ -91,8 +91,8 @@ impl Server {
             .method(method)
             .uri(path)
             .header(CONTENT_TYPE, "application/json");
-        let (status, mut frames) = match &self.door {
-            Door::InProcess(router) => {
+        let (status, mut frames) = match &self.transport {
+            Transport::InProcess(router) => {
                 let response = router
                     .clone()
                     .oneshot(request.body(Body::from(body))?)
@@ -104,7 +104,7 @@ impl Server {
                     TryStreamExt::map_err(frames, anyhow::Error::from).boxed(),
                 )
             }
-            Door::Network(client) => {
+            Transport::Network(client) => {
                 let response = client.send(request.body(body.into())?).await?;
                 let status = response.status();
                 let frames = response.into_body().into_data_stream();

@@ -19,7 +19,7 @@ const STATUS_EVENTS: u32 = 10;
 const IDLE: &str = "20s";
 /// The kernel counts CPU time in steps of so many seconds.
 const TICK: f64 = 0.01;
-/// The kernel tells memory in KiB.
+/// The kernel counts memory in KiB.
 const KIB_PER_MIB: f64 = 1024.0;
 /// Calls of the test cluster's kubelet, one every ten seconds. A controller lists nodes when it starts, and
 /// the load program only counts what comes after.
@@ -65,7 +65,7 @@ const SUPEREDGE: [(usize, [Option<Range>; FIGURES.len()]); 3] = [
 /// What a figure is counted in.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
-    /// As a clock tells them.
+    /// Seconds on the wall.
     Seconds,
     /// Seconds of CPU time for one of so many events that were measured together.
     Cpu {
@@ -77,7 +77,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// The step in which it is counted: less cannot be told from nothing.
+    /// The step in which it is counted: less cannot be distinguished from nothing.
     pub(crate) fn step(self) -> f64 {
         match self {
             Unit::Cpu { events } => TICK / f64::from(events),

@@ -34,7 +34,7 @@ struct Args {
     /// Only the two smallest cases: a minute, for CI.
     #[arg(long)]
     quick: bool,
-    /// How often each case is measured; the run with the middle share of the creates' rate is told.
+    /// How often each case is measured; the run with the middle share of the creates' rate is shown.
     #[arg(long, default_value_t = 3, value_name = "N")]
     runs: usize,
     /// Only this case, as `GRIDSxUNITS`; may be repeated.

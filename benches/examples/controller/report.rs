@@ -136,7 +136,7 @@ fn amounts(unit: Unit, (least, most): Range) -> String {
     }
 }
 
-/// With as many digits as the unit can be told in.
+/// With as many digits as can be measured in the unit.
 fn number(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Cpu { events } if events > 1 => format!("{value:.3}"),

@@ -29,7 +29,7 @@ const SIDE_BY_SIDE: usize = 8;
 
 /// Both at some number of services; the wrapper's figures before the agent's.
 #[derive(Debug)]
-pub(crate) struct Moment {
+pub(crate) struct Comparison {
     pub(crate) services: u32,
     pub(crate) memory: [Usage; 2],
     /// CPU time of one change, of each run; sorted.
@@ -54,7 +54,7 @@ struct Pair {
 }
 
 /// Few services, and ten times as many.
-pub(crate) async fn measure(edgegrid: &Path, quick: bool) -> Result<[Moment; 2]> {
+pub(crate) async fn measure(edgegrid: &Path, quick: bool) -> Result<[Comparison; 2]> {
     let work = if quick {
         Work {
             few: 40,
@@ -72,7 +72,7 @@ pub(crate) async fn measure(edgegrid: &Path, quick: bool) -> Result<[Moment; 2]>
     let client = cluster.client();
     site::prepare(&client).await?;
     let mut made = 0;
-    let mut moments = Vec::new();
+    let mut comparisons = Vec::new();
     for services in [work.few, 10 * work.few] {
         eprintln!("an agent among {services} services …");
         site::populate(&client, made..services).await?;
@@ -82,13 +82,13 @@ pub(crate) async fn measure(edgegrid: &Path, quick: bool) -> Result<[Moment; 2]>
         pair.knows(&site::short_name(services - 2), None).await?;
         let memory = pair.usage()?;
         let change = pair.changes(&client, &work).await?;
-        moments.push(Moment {
+        comparisons.push(Comparison {
             services,
             memory,
             change,
         });
     }
-    <[Moment; 2]>::try_from(moments).map_err(|_| anyhow::anyhow!("two moments"))
+    <[Comparison; 2]>::try_from(comparisons).map_err(|_| anyhow::anyhow!("two comparisons"))
 }
 
 impl Pair {

@@ -137,7 +137,7 @@ fn ask_both(
     Ok(results)
 }
 
-/// Makes sure that both say the same; says how many questions were compared.
+/// Checks that both answer the same; returns how many questions were compared.
 fn compare(servers: &[Contender; 2], services: u32) -> Result<usize> {
     let mut count = 0;
     for service in 0..services.min(40) {

@@ -73,7 +73,7 @@ pub(crate) fn run(
     during: Duration,
 ) -> Result<Seen> {
     let socket = connected(server)?;
-    let mut flight = Flight {
+    let mut pending = Pending {
         socket: &socket,
         questions,
         sent: vec![None; usize::from(u16::MAX) + 1],
@@ -82,22 +82,22 @@ pub(crate) fn run(
     let mut seen = Seen::default();
     let mut answer = [0; 4096];
     let begun = Instant::now();
-    flight.send(at_once)?;
+    pending.send(at_once)?;
     while begun.elapsed() < during {
         match socket.recv(&mut answer) {
             Ok(length) => {
                 ensure!(length >= 12, "half an answer");
                 let id = usize::from(u16::from_be_bytes([answer[0], answer[1]]));
-                if let Some(at) = flight.sent[id].take() {
+                if let Some(at) = pending.sent[id].take() {
                     seen.times.push(at.elapsed());
-                    flight.send(1)?;
+                    pending.send(1)?;
                 }
             }
             // All that were under way are lost.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                flight.sent.fill(None);
+                pending.sent.fill(None);
                 seen.lost += at_once;
-                flight.send(at_once)?;
+                pending.send(at_once)?;
             }
             Err(error) => return Err(error).context("receive an answer"),
         }
@@ -108,7 +108,7 @@ pub(crate) fn run(
     Ok(seen)
 }
 
-struct Flight<'a> {
+struct Pending<'a> {
     socket: &'a UdpSocket,
     questions: &'a [Vec<u8>],
     /// When the question with an id was sent.
@@ -116,7 +116,7 @@ struct Flight<'a> {
     next: usize,
 }
 
-impl Flight<'_> {
+impl Pending<'_> {
     fn send(&mut self, count: usize) -> Result<()> {
         for _ in 0..count {
             let number = self.next;

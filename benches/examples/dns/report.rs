@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use edgegrid_benches::report::{machine, table};
 
-use crate::agent::Moment;
+use crate::agent::Comparison;
 use crate::cases::{AT_ONCE, Case, Figures, Measured, Memory};
 use crate::load::Seen;
 use crate::site;
@@ -30,10 +30,10 @@ pub(crate) fn tables(figures: &Figures) -> String {
 }
 
 /// The agent beside the wrapper alone.
-pub(crate) fn agent(moments: &[Moment; 2]) -> String {
+pub(crate) fn agent(comparisons: &[Comparison; 2]) -> String {
     let head = ["", "wrapper", "agent", "difference"].map(str::to_owned);
     let mut rows = vec![head];
-    for moment in moments {
+    for moment in comparisons {
         let among = format!("{} services × {} pods", moment.services, site::PODS);
         let memory = moment.memory.map(|usage| usage.anonymous);
         rows.push(beside(format!("{among}: RssAnon, KiB"), memory.map(kib)));
@@ -50,7 +50,7 @@ pub(crate) fn agent(moments: &[Moment; 2]) -> String {
         "`edgegrid agent --dns-listen` beside `edgegrid wrapper` on the same cluster, every other service headless with a \
          StatefulSet in each of ten sites. Aim: at most 4 MB more; a change costs the same among ten times as many pods \
          ({} runs, their median)\n\n{}",
-        moments[0].change[0].len(),
+        comparisons[0].change[0].len(),
         table(&rows)
     )
 }

@@ -1,4 +1,4 @@
-//! What passed the links, told apart by what it was for.
+//! What passed the links, counted by what it was for.
 
 use std::ops::RangeInclusive;
 
@@ -13,7 +13,7 @@ pub(crate) struct Counts {
     pub(crate) reports: usize,
     /// Lists that it sent to the control cluster.
     pub(crate) lists: usize,
-    /// Watches upstream that were begun or taken up again.
+    /// Watches of the control cluster that were started or resumed.
     pub(crate) watches: usize,
     /// Reads and renewals of the Lease.
     pub(crate) leases: usize,

@@ -41,7 +41,7 @@ impl Calls {
         Ok(calls)
     }
 
-    /// What was answered until nobody asks any more: a controller may tell its events late.
+    /// What was answered until nobody asks any more: a controller may write its Events late.
     pub(crate) async fn at_rest(client: &Client) -> Result<Self> {
         let mut calls = Self::until_now(client).await?;
         loop {

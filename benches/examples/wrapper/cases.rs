@@ -52,7 +52,7 @@ pub(crate) struct Start {
     pub(crate) cpu: Duration,
 }
 
-/// How much later than a direct watch a client heard of changes.
+/// How much later than a direct watch a client received changes.
 #[derive(Debug)]
 pub(crate) struct Latency {
     pub(crate) rate: u32,

@@ -12,7 +12,7 @@ use kube::{Client, Config};
 use tokio::time::{Instant, sleep};
 
 const ADDRESS: &str = "127.0.0.1:18392";
-const LOOK: Patience = Patience {
+const TIMEOUT: Patience = Patience {
     limit: Duration::from_mins(5),
     pause: Duration::from_millis(2),
 };
@@ -64,7 +64,7 @@ impl Wrapper {
             client,
             ready_after: Duration::ZERO,
         };
-        eventually_within(LOOK, "the view is complete", async || {
+        eventually_within(TIMEOUT, "the view is complete", async || {
             wrapper.text("/readyz").await.map(drop)
         })
         .await?;

@@ -41,8 +41,8 @@ pub(crate) fn compare(
     if upstream.code != embedded.code {
         let signature = format!(
             "{plural} {verb}: {} / {}",
-            verdict(upstream),
-            verdict(embedded)
+            outcome(upstream),
+            outcome(embedded)
         );
         return Some(Difference {
             signature,
@@ -109,7 +109,7 @@ fn statuses(upstream: &Answer, embedded: &Answer, scope: Scope) -> Option<String
     differs.then(|| format!("{} {} message", upstream.code, left["reason"]))
 }
 
-fn verdict(answer: &Answer) -> String {
+fn outcome(answer: &Answer) -> String {
     if answer.is_success() {
         return answer.code.to_string();
     }

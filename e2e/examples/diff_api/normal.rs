@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Places where a Service holds what the server chose.
+/// Fields of a Service whose value the server chose.
 const ALLOCATED: [&str; 2] = ["/spec/clusterIP", "/spec/healthCheckNodePort"];
 
 /// What each object was when it was last seen, by uid: its revision, all of it, and all but times.
@@ -90,7 +90,7 @@ fn object(object: &mut Value, seen: &mut Seen) {
     }
 }
 
-/// Forgets the random part of a generated name, wherever it is told.
+/// Forgets the random part of a generated name, wherever it stands.
 fn unnamed(body: &mut Value, pointer: &str) {
     let Some(name) = text(body, pointer) else {
         return;

@@ -79,13 +79,13 @@ impl<'a> Run<'a> {
             },
         };
         for _ in 0..LIVES {
-            let life = run.birth();
+            let life = run.new_life();
             run.lives.push(life);
         }
         Ok(run)
     }
 
-    fn birth(&mut self) -> Life {
+    fn new_life(&mut self) -> Life {
         self.born += 1;
         let key = format!("o{}", self.born);
         self.keys.insert(key.clone());
@@ -100,17 +100,17 @@ impl<'a> Run<'a> {
         let index = self.rng.below(self.lives.len());
         let mut life = std::mem::take(&mut self.lives[index]);
         let goes_on = if life.exists && life.history.len() > self.requests.targets.span() {
-            self.bury(&mut life).await?
+            self.end_life(&mut life).await?
         } else {
             let (request, effect) = self.requests.next(&mut life, &mut self.rng)?;
             self.ask(&mut life, &request, effect).await?
         };
-        self.lives[index] = if goes_on { life } else { self.birth() };
+        self.lives[index] = if goes_on { life } else { self.new_life() };
         Ok(())
     }
 
     /// Ends a life that lasted long enough, so that new objects come; both must agree on that too.
-    async fn bury(&mut self, life: &mut Life) -> Result<bool> {
+    async fn end_life(&mut self, life: &mut Life) -> Result<bool> {
         for (request, effect) in self.requests.last() {
             if !self.ask(life, &request, effect).await? {
                 return Ok(false);
@@ -302,7 +302,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Ends the run: the watches must have told the same.
+    /// Ends the run: the watches must have seen the same events.
     pub(crate) async fn finish(mut self) -> Result<Found> {
         let last = "last";
         let mut object = self.subject.kind.base()?;

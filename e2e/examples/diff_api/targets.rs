@@ -35,7 +35,7 @@ const CHANGEABLE: &[(&str, &[&str])] = &[
     ("events", &["metadata", "series", "count", "message"]),
 ];
 
-/// Fields that the life of an object is told apart by: requests set them on purpose only.
+/// Fields that identify an object: requests set them on purpose only.
 const OWN: [&str; 2] = ["metadata", "metadata.generateName"];
 
 /// The fields of one kind.

@@ -1,4 +1,4 @@
-//! Watches opened before the first write; at the end both servers must have told the same story.
+//! Watches opened before the first write; at the end both servers must have seen the same events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Watch {
 }
 
 /// What happened to one object, in order.
-type Story = Vec<Value>;
+type History = Vec<Value>;
 
 impl Watch {
     /// Starts to listen; what is there already comes first.
@@ -77,8 +77,8 @@ impl Watch {
         self.events.lock().clone()
     }
 
-    fn stories(&self) -> BTreeMap<String, Story> {
-        let mut stories: BTreeMap<String, Story> = BTreeMap::new();
+    fn histories(&self) -> BTreeMap<String, History> {
+        let mut histories: BTreeMap<String, History> = BTreeMap::new();
         let mut seen = Seen::new();
         for mut event in self.snapshot() {
             let name = event["object"]["metadata"]["name"]
@@ -92,23 +92,23 @@ impl Watch {
             {
                 continue;
             }
-            stories.entry(key).or_default().push(event);
+            histories.entry(key).or_default().push(event);
         }
-        stories
+        histories
     }
 }
 
-/// Objects about which the two watches, upstream's first, told differently; `spoiled` ones are not asked for.
+/// Objects about which the two watches, upstream's first, saw different events; `spoiled` ones are not asked for.
 pub(crate) async fn differences(
     watches: &[Watch; 2],
     last: &str,
     spoiled: &BTreeSet<String>,
     keys: &BTreeSet<String>,
-) -> Result<Vec<(String, Story, Story)>> {
+) -> Result<Vec<(String, History, History)>> {
     for watch in watches {
         watch.until(last).await?;
     }
-    let [mut upstream, mut embedded] = [watches[0].stories(), watches[1].stories()];
+    let [mut upstream, mut embedded] = [watches[0].histories(), watches[1].histories()];
     let mut found = Vec::new();
     for key in keys.iter().filter(|key| !spoiled.contains(*key)) {
         let (left, right) = (

@@ -73,7 +73,7 @@ impl World {
                 }
                 self.has(at, &short(3), RecordType::A, &[]).await;
             }
-            // Both names of a pod are told; a careful reader of logs wants to know the full one.
+            // PTR has both names of a pod, the full one too.
             let (from, server) = self.servers(unit)[0];
             let address: std::net::Ipv4Addr = self.pods_of(unit)[0].1.parse().unwrap();
             let [a, b, c, d] = address.octets();

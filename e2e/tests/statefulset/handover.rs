@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::{
     Ours, THEIRS, add_nodes, all, api, cluster_without_theirs, create_set, identities, nginx,
-    rolled_out, told,
+    pods_of_event, rolled_out,
 };
 
 async fn image(cluster: &Cluster, tag: &str) {
@@ -173,8 +173,11 @@ async fn two_controllers_by_mistake_do_not_fight_and_the_user_is_told() {
     rolled_out(&cluster).await.unwrap();
     assert_eq!(revisions(&cluster).await.len(), 3);
     // Every pod was made once for each template and nothing was made or deleted besides.
-    eventually("kubectl has told of the last pod", async || {
-        let (made, gone) = (told(&watch, "ADDED").len(), told(&watch, "DELETED").len());
+    eventually("kubectl has shown the last pod", async || {
+        let (made, gone) = (
+            pods_of_event(&watch, "ADDED").len(),
+            pods_of_event(&watch, "DELETED").len(),
+        );
         ensure!((made, gone) == (12, 8), "{made} made, {gone} deleted");
         Ok(())
     })

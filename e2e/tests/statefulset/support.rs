@@ -196,8 +196,8 @@ pub(crate) async fn create_set(cluster: &Cluster, set: &Value) {
         .unwrap();
 }
 
-/// Pods in the order in which kubectl told this of them.
-pub(crate) fn told(watch: &Process, what: &str) -> Vec<String> {
+/// Pods in the order in which `kubectl get --watch` printed this event of them.
+pub(crate) fn pods_of_event(watch: &Process, what: &str) -> Vec<String> {
     let log = watch.tail(1000);
     let lines = log.lines().filter(|line| line.starts_with(what));
     lines

@@ -12,15 +12,15 @@ use serde_json::json;
 
 use crate::support::{
     Ours, SERVICE, SET, all, cluster_without_theirs, create_set, endpoint_addresses, identities,
-    nginx_with_claims, rolled_out, told,
+    nginx_with_claims, pods_of_event, rolled_out,
 };
 
-/// Where kubectl first told of a pod in a state.
-fn position(told: &[&str], pod: &str, state: &str) -> usize {
-    let found = told
+/// Where kubectl first showed a pod in a state.
+fn position(output: &[&str], pod: &str, state: &str) -> usize {
+    let found = output
         .iter()
         .position(|line| line.starts_with(pod) && line.contains(state));
-    found.unwrap_or_else(|| panic!("{pod} was never {state}: {told:#?}"))
+    found.unwrap_or_else(|| panic!("{pod} was never {state}: {output:#?}"))
 }
 
 #[tokio::test]
@@ -45,31 +45,31 @@ async fn the_tutorial_runs_as_it_was_written() {
         .await
         .unwrap();
     come_back(&cluster, &before).await;
-    let told = watch.tail(200);
-    let after: Vec<&str> = told
+    let output = watch.tail(200);
+    let after: Vec<&str> = output
         .lines()
         .skip_while(|line| !line.contains("Terminating"))
         .collect();
     assert!(
         position(&after, "web-0", "Pending") < position(&after, "web-1", "Pending"),
-        "{told}"
+        "{output}"
     );
     ours.stop().await;
 }
 
-/// `kubectl get pods -w` told of `web-0` running before there was a `web-1`.
+/// `kubectl get pods -w` showed `web-0` running before there was a `web-1`.
 async fn shows_the_order(watch: &Process) {
-    let told = eventually("kubectl has told of both", async || {
-        let told = watch.tail(100);
-        let is_told = |line: &str| line.starts_with("web-1") && line.contains("Running");
-        ensure!(told.lines().any(is_told), "{told}");
-        Ok(told)
+    let output = eventually("kubectl has shown both", async || {
+        let output = watch.tail(100);
+        let shows_it = |line: &str| line.starts_with("web-1") && line.contains("Running");
+        ensure!(output.lines().any(shows_it), "{output}");
+        Ok(output)
     });
-    let told = told.await.unwrap();
-    let lines: Vec<&str> = told.lines().collect();
+    let output = output.await.unwrap();
+    let lines: Vec<&str> = output.lines().collect();
     assert!(
         position(&lines, "web-0", "Running") < position(&lines, "web-1", "Pending"),
-        "{told}"
+        "{output}"
     );
 }
 
@@ -80,7 +80,7 @@ async fn shows_the_events(cluster: &Cluster) {
         .await
         .unwrap();
     assert!(shown.contains("2/2"), "{shown}");
-    let described = eventually("the events are told", async || {
+    let described = eventually("the events are shown", async || {
         let described = cluster.kubectl(["describe", "statefulset", "web"]).await?;
         let last = "Create Pod web-1 in StatefulSet web successful";
         ensure!(described.contains(last), "{described}");
@@ -174,8 +174,8 @@ async fn scaling_with_claims_keeps_the_order_and_the_claims() {
         .await
         .unwrap();
     rolled_out(&cluster).await.unwrap();
-    eventually("all creations are told in order", async || {
-        let made = told(&watch, "ADDED");
+    eventually("all creations are shown in order", async || {
+        let made = pods_of_event(&watch, "ADDED");
         ensure!(made == named(0..10), "{made:?}");
         Ok(())
     })
@@ -193,8 +193,8 @@ async fn scaling_with_claims_keeps_the_order_and_the_claims() {
         .await
         .unwrap();
     rolled_out(&cluster).await.unwrap();
-    eventually("all deletions are told in order", async || {
-        let gone = told(&watch, "DELETED");
+    eventually("all deletions are shown in order", async || {
+        let gone = pods_of_event(&watch, "DELETED");
         ensure!(gone == named((2..10).rev()), "{gone:?}");
         Ok(())
     })

@@ -116,7 +116,7 @@ async fn grids_are_ready(cluster: &Cluster) {
 }
 
 /// Labels of the unit that sh-2 left long ago go, all else stays, and none of it is site-manager's any more.
-async fn nodes_keep_all_but_what_is_stale(cluster: &Cluster, nodes: &mut Looks) {
+async fn nodes_keep_all_but_what_is_stale(cluster: &Cluster, nodes: &mut Snapshots) {
     take(nodes, "sh-2", "labels", "shanghai");
     take(nodes, "sh-2", "labels", "location");
     take(nodes, "sh-2", "annotations", "contact");
@@ -182,7 +182,7 @@ async fn units_and_group_are_ours(cluster: &Cluster) {
 }
 
 /// Nothing was made and nothing removed; pods are the same to the last byte.
-async fn nothing_moved(cluster: &Cluster, before: &Looks) {
+async fn nothing_moved(cluster: &Cluster, before: &Snapshots) {
     until_rolled_out(cluster, SITES.len()).await.unwrap();
     let after = running(cluster).await.unwrap();
     for (name, was) in before {
@@ -196,7 +196,7 @@ async fn nothing_moved(cluster: &Cluster, before: &Looks) {
 }
 
 /// The author takes `setNode` out of the manifest, and kubectl with it the marks that are shown there.
-async fn a_unit_stops_setting_what_it_set(cluster: &Cluster, nodes: &mut Looks) {
+async fn a_unit_stops_setting_what_it_set(cluster: &Cluster, nodes: &mut Snapshots) {
     let spec = beijing(&json!({}));
     apply_site(cluster, (NODE_UNIT, "beijing"), &spec)
         .await
@@ -219,7 +219,7 @@ async fn a_unit_stops_setting_what_it_set(cluster: &Cluster, nodes: &mut Looks) 
 
 /// A variable, a label and a port that SuperEdge had written go when their grid no longer has them. Its hash stays with
 /// the pods, for example when a tool that keeps manifests puts the grid back.
-async fn grids_drop_what_superedge_had_set(cluster: &Cluster, before: &Looks) {
+async fn grids_drop_what_superedge_had_set(cluster: &Cluster, before: &Snapshots) {
     let remove = |path: &str| json!({ "op": "remove", "path": path });
     let variable = remove("/spec/template/template/spec/containers/0/env/3");
     let hash = label::TEMPLATE_HASH_KEY.replace('/', "~1");
@@ -260,7 +260,7 @@ async fn grids_drop_what_superedge_had_set(cluster: &Cluster, before: &Looks) {
 }
 
 /// Deleting a unit takes its marks from its nodes, its workloads with them, and nothing else.
-async fn a_unit_goes_and_leaves_nothing(cluster: &Cluster, nodes: &mut Looks) {
+async fn a_unit_goes_and_leaves_nothing(cluster: &Cluster, nodes: &mut Snapshots) {
     let mut before = running(cluster).await.unwrap();
     before.retain(|name, _| !name.contains("beijing") && !name.starts_with(SLICE.2));
     let delete = ["delete", "nodeunit", "beijing", "--timeout=60s"];
@@ -307,7 +307,7 @@ async fn a_unit_counts_its_nodes_anew() {
     .unwrap();
 }
 
-/// Kubernetes keeps a node's taints as one list: whoever changed it last holds all of it, as kube-controller-manager
+/// Kubernetes keeps a node's taints as one list: whoever changed it last owns all of it, as kube-controller-manager
 /// does whenever a node was out of reach.
 #[tokio::test]
 async fn a_units_taint_is_its_own_whoever_wrote_the_list_last() {

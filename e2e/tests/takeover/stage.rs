@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Group, version and name of a kind.
 pub(crate) type Kind = (&'static str, &'static str, &'static str);
 /// What is looked at of objects, by their names.
-pub(crate) type Looks = BTreeMap<String, Value>;
+pub(crate) type Snapshots = BTreeMap<String, Value>;
 
 pub(crate) const NODE: Kind = ("", "v1", "Node");
 pub(crate) const POD: Kind = ("", "v1", "Pod");
@@ -101,7 +101,7 @@ pub(crate) async fn apply_site(
     Ok(())
 }
 
-/// Who holds fields and how: `edgegrid Apply`, `site-manager Update status`.
+/// Who owns fields and how: `edgegrid Apply`, `site-manager Update status`.
 pub(crate) fn managers(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array();
     let words = |entry: &Value| {
@@ -135,8 +135,8 @@ pub(crate) async fn until_rolled_out(cluster: &Cluster, units: usize) -> Result<
 ///
 /// Kubernetes itself copies a Deployment's annotations to each ReplicaSet of it, counts them in its generation, and
 /// copies a Service's labels to its slices.
-pub(crate) async fn running(cluster: &Cluster) -> Result<Looks> {
-    let mut seen = Looks::new();
+pub(crate) async fn running(cluster: &Cluster) -> Result<Snapshots> {
+    let mut seen = Snapshots::new();
     let kinds = [
         POD,
         REPLICA_SET,
@@ -164,9 +164,9 @@ pub(crate) async fn running(cluster: &Cluster) -> Result<Looks> {
     Ok(seen)
 }
 
-/// Labels, annotations and taints of all nodes, but those of Kubernetes and our own note; taints as kubectl says them.
-pub(crate) async fn nodes(cluster: &Cluster) -> Result<Looks> {
-    let mut seen = Looks::new();
+/// Labels, annotations and taints of all nodes, but those of Kubernetes and our own note; taints as kubectl prints them.
+pub(crate) async fn nodes(cluster: &Cluster) -> Result<Snapshots> {
+    let mut seen = Snapshots::new();
     for node in list(cluster, NODE).await? {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
         let mut look = json!({ "labels": {}, "annotations": {}, "taints": {} });
@@ -191,14 +191,14 @@ pub(crate) async fn nodes(cluster: &Cluster) -> Result<Looks> {
 }
 
 /// Strikes out what a node is to lose.
-pub(crate) fn take(nodes: &mut Looks, node: &str, part: &str, key: &str) {
+pub(crate) fn take(nodes: &mut Snapshots, node: &str, part: &str, key: &str) {
     let node = nodes.get_mut(node).unwrap();
     let taken = node[part].as_object_mut().unwrap().remove(key);
     assert!(taken.is_some(), "no {key} in the {part} of {node:#}");
 }
 
 /// Waits until nodes carry this and nothing else.
-pub(crate) async fn until_nodes(cluster: &Cluster, wanted: &Looks) {
+pub(crate) async fn until_nodes(cluster: &Cluster, wanted: &Snapshots) {
     eventually("nodes carry what they should", async || {
         for (name, seen) in nodes(cluster).await? {
             let wanted = &wanted[&name];
