@@ -5,8 +5,8 @@ mod args;
 use std::sync::Arc;
 
 use anyhow::Result;
-use edgegrid_controllers::federation::by_token;
 use edgegrid_controllers::process::{self, Process};
+use edgegrid_controllers::registration::by_token;
 use edgegrid_controllers::{Setup, metrics as passes};
 use edgegrid_runtime::client;
 use edgegrid_runtime::executor::{self, Executor};

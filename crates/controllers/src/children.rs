@@ -5,13 +5,14 @@
 //! grids may want the same.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use edgegrid_api::names::label;
 use edgegrid_plan::Child;
 
-use crate::cache::Change;
 use crate::queue::{Key, key};
+use crate::reflector::Change;
+use parking_lot::RwLock;
 
 /// Children of one kind, by the grids they name.
 #[derive(Clone, Default)]
@@ -27,8 +28,8 @@ struct Index {
 
 impl Children {
     /// The children that name this grid as their owner or in their label.
-    pub fn of(&self, grid: &Key) -> Vec<Arc<Child>> {
-        let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
+    pub fn of_grid(&self, grid: &Key) -> Vec<Arc<Child>> {
+        let index = self.0.read();
         index
             .by_grid
             .get(grid)
@@ -37,14 +38,14 @@ impl Children {
     }
 
     /// The child of this namespace and name, whichever grid it names.
-    pub fn named(&self, child: &Key) -> Option<Arc<Child>> {
-        let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
+    pub fn get(&self, child: &Key) -> Option<Arc<Child>> {
+        let index = self.0.read();
         index.by_name.get(child).cloned()
     }
 
     /// Takes a change in and returns the grids it concerns.
     pub fn apply(&self, change: &Change<Child>) -> BTreeSet<Key> {
-        let mut index = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.0.write();
         let mut concerned = BTreeSet::new();
         if let Some(old) = change.before() {
             index.by_name.remove(&key(&**old));
@@ -136,8 +137,8 @@ mod tests {
             new: after,
         });
         assert_eq!(concerned, BTreeSet::from([grid("other"), grid("web")]));
-        assert_eq!(children.of(&grid("other")).len(), 1);
-        assert_eq!(children.of(&grid("web")).len(), 1);
+        assert_eq!(children.of_grid(&grid("other")).len(), 1);
+        assert_eq!(children.of_grid(&grid("web")).len(), 1);
     }
 
     #[test]
@@ -145,12 +146,12 @@ mod tests {
         let children = Children::default();
         let only = child("web-a", Some("web"), None);
         children.apply(&Change::Added(only.clone()));
-        assert!(children.named(&("shop".into(), "web-a".into())).is_some());
+        assert!(children.get(&("shop".into(), "web-a".into())).is_some());
         assert_eq!(
             children.apply(&Change::Removed(only)),
             BTreeSet::from([grid("web")])
         );
-        assert!(children.of(&grid("web")).is_empty());
-        assert!(children.named(&("shop".into(), "web-a".into())).is_none());
+        assert!(children.of_grid(&grid("web")).is_empty());
+        assert!(children.get(&("shop".into(), "web-a".into())).is_none());
     }
 }

@@ -1,10 +1,10 @@
-//! The loop around every controller: take an object from the queue, pass over it, come back when
-//! the pass says so or, after an error, later each time.
+//! The loop around every controller: take an object from the queue, reconcile it, come back when
+//! that says so or, after an error, later each time.
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_runtime::backoff::{Backoff, Pace};
@@ -13,22 +13,23 @@ use futures::{FutureExt, StreamExt};
 use kube::Resource;
 use kube::runtime::controller::{Action, Config, applier};
 use kube::runtime::reflector::Store;
+use parking_lot::Mutex;
 use tracing::{debug, warn};
 
 use crate::metrics::{Metrics, Outcome};
 use crate::queue::{Key, Queue, key};
 
-/// Passes of one controller that run at the same time.
+/// Objects that one controller reconciles at the same time.
 const CONCURRENCY: u16 = 32;
 
-/// Runs `pass` over every object that the queue asks for, until the queue is closed; passes that
-/// run then are ended in order. Never two passes over one object at a time.
+/// Reconciles every object that the queue asks for, until the queue is closed; what runs then is
+/// ended in order. Never the same object twice at a time.
 pub async fn run<K, P, F, E>(
     name: &'static str,
     store: Store<K>,
     queue: Queue,
     metrics: Metrics,
-    pass: P,
+    reconcile: P,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
     P: Fn(Arc<K>) -> F,
@@ -38,22 +39,19 @@ pub async fn run<K, P, F, E>(
     let backoff = Mutex::new(Backoff::<Key>::new(Pace::default()));
     let failed = |object: Arc<K>, error: &E, _: Arc<()>| {
         let key = key(&*object);
-        let mut backoff = backoff.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut backoff = backoff.lock();
         let wait = backoff.failure(&key, jitter(&key));
-        warn!(controller = name, namespace = key.0, name = key.1, ?wait, error = %chain(error), "pass failed");
+        warn!(controller = name, namespace = key.0, name = key.1, ?wait, error = %chain(error), "reconcile failed, retrying");
         metrics.observe(name, Outcome::Failed);
         Action::requeue(wait)
     };
     let timed = |object: Arc<K>, _: Arc<()>| {
         let key = key(&*object);
-        let running = pass(object);
+        let running = reconcile(object);
         let (backoff, metrics) = (&backoff, &metrics);
         async move {
             let recheck = running.await?;
-            backoff
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .success(&key);
+            backoff.lock().success(&key);
             metrics.observe(
                 name,
                 recheck.map_or(Outcome::Completed, |_| Outcome::Waiting),
@@ -73,8 +71,8 @@ pub async fn run<K, P, F, E>(
     )
     .for_each(|finished| async move {
         if let Err(error) = finished {
-            // Failures were told above; what is left is an object that went meanwhile.
-            debug!(controller = name, %error, "no pass");
+            // Failures were logged above; what is left is an object that went meanwhile.
+            debug!(controller = name, %error, "object is gone, nothing to reconcile");
         }
     })
     .await;

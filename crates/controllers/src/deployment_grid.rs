@@ -4,8 +4,9 @@ use edgegrid_api::names::component;
 use edgegrid_api::{DeploymentGrid, DeploymentGridStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::caches::Caches;
 use crate::children::Children;
-use crate::context::{Caches, Context};
+use crate::context::Context;
 use crate::queue::Queue;
 use crate::workload_grid::WorkloadGrid;
 
@@ -42,7 +43,7 @@ impl WorkloadGrid for DeploymentGrid {
     }
 }
 
-/// Passes over DeploymentGrids until their queue is closed.
+/// Reconciles DeploymentGrids until their queue is closed.
 pub(crate) async fn run(context: &Context) {
     crate::workload_grid::run::<DeploymentGrid>(context).await;
 }

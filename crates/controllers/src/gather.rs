@@ -12,14 +12,14 @@ use edgegrid_plan::workload_grid::World;
 
 use crate::children::Children;
 use crate::context::Context;
-use crate::departures::Departure;
 use crate::grid_memory::Memory;
+use crate::vanished_units::Vanished;
 
 /// What the caches show of one grid.
 pub(crate) struct Gathered {
     units: BTreeSet<String>,
     lost_label: BTreeSet<String>,
-    /// The grid's children; a look may add some.
+    /// The grid's children; a scan of the names may add some.
     pub(crate) children: Vec<Arc<Child>>,
     /// Names that are not to be written now.
     pub(crate) pending: BTreeSet<String>,
@@ -39,7 +39,7 @@ impl Gathered {
             .iter()
             .filter_map(|child| unit_of(grid.name(), &child.metadata))
             .filter(|unit| !units.contains(unit))
-            .filter(|unit| caches.departures.of(key, unit) == Some(Departure::LabelLost))
+            .filter(|unit| caches.vanished_units.get(key, unit) == Some(Vanished::LabelLost))
             .collect();
         let mut gathered = Self {
             units,
@@ -109,14 +109,14 @@ impl Gathered {
         &self,
         memory: &'a Memory,
         known: &BTreeSet<String>,
-        (looked, foreign): (bool, BTreeMap<String, String>),
+        foreign: Foreign,
     ) -> World<'a> {
         World {
             units: self.units.clone(),
             lost_label: self.lost_label.clone(),
             children: self.children.clone(),
-            looked,
-            foreign,
+            looked: foreign.is_complete,
+            foreign: foreign.names,
             pending: self.pending.clone(),
             missed: known.difference(&self.names()).cloned().collect(),
             failures: &memory.failures,
@@ -126,9 +126,17 @@ impl Gathered {
     }
 }
 
+/// Names that others have.
+pub(crate) struct Foreign {
+    /// Whether the names were just scanned, so that every other name is free.
+    pub(crate) is_complete: bool,
+    /// Each name and who has it.
+    pub(crate) names: BTreeMap<String, String>,
+}
+
 /// Children by the grid's name and, for a name too long for a label, by what stands for it.
 fn children_of(children: &Children, grid: &Grid) -> Vec<Arc<Child>> {
-    let of = |name: String| children.of(&(grid.namespace().to_owned(), name));
+    let of = |name: String| children.of_grid(&(grid.namespace().to_owned(), name));
     let mut found = of(grid.name().to_owned());
     if grid.selector_value() != grid.name() {
         found.extend(of(grid.selector_value()));

@@ -2,7 +2,7 @@
 //! everything that matters is in the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_plan::failure::{Failures, Refusal};
@@ -10,6 +10,7 @@ use edgegrid_plan::grid_status::status_pause;
 use edgegrid_plan::judge::Judged;
 use edgegrid_plan::workload_grid::LOOK_AGAIN;
 use edgegrid_runtime::executor::{Class, WriteError};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::queue::Key;
@@ -29,7 +30,7 @@ pub(crate) struct Memory {
     pub(crate) deleted: BTreeSet<String>,
     /// Names that others have.
     foreign: BTreeMap<String, String>,
-    looked: Option<Instant>,
+    scanned: Option<Instant>,
     written: Option<Written>,
     unreported: Option<Unreported>,
 }
@@ -38,7 +39,7 @@ pub(crate) struct Memory {
 #[derive(Debug)]
 struct Unreported {
     /// Tells one report from another.
-    of: String,
+    id: String,
     /// Since when it is this one.
     since: Instant,
     /// Since when there is any.
@@ -59,16 +60,16 @@ struct Written {
 impl Memory {
     /// The names that others have, as far as that was seen lately.
     pub(crate) fn foreign(&self) -> BTreeMap<String, String> {
-        match self.looked {
-            Some(looked) if looked.elapsed() < LOOK_AGAIN => self.foreign.clone(),
+        match self.scanned {
+            Some(scanned) if scanned.elapsed() < LOOK_AGAIN => self.foreign.clone(),
             _ => BTreeMap::new(),
         }
     }
 
-    /// Notes what a look showed.
-    pub(crate) fn looked(&mut self, foreign: BTreeMap<String, String>) {
+    /// Notes what a scan of the names showed.
+    pub(crate) fn set_foreign(&mut self, foreign: BTreeMap<String, String>) {
         self.foreign = foreign;
-        self.looked = Some(Instant::now());
+        self.scanned = Some(Instant::now());
     }
 
     /// How long the next status has to wait; `None` if it may be written now.
@@ -79,14 +80,14 @@ impl Memory {
     }
 
     /// How long a report to another cluster should wait for the next one; `None` if it may be written now.
-    pub(crate) fn report_wait(&mut self, of: &str) -> Option<Duration> {
+    pub(crate) fn report_wait(&mut self, id: &str) -> Option<Duration> {
         let now = Instant::now();
         let last = self.unreported.take();
         let first = last.as_ref().map_or(now, |last| last.first);
-        let since = last.filter(|last| last.of == of);
+        let since = last.filter(|last| last.id == id);
         let since = since.map_or(now, |same| same.since);
         self.unreported = Some(Unreported {
-            of: of.to_owned(),
+            id: id.to_owned(),
             since,
             first,
         });
@@ -129,23 +130,23 @@ impl Memories {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Memory>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
-/// A failed write in the words of plans; `None` if nothing was tried.
+/// A failed write as plans know it; `None` if nothing was tried.
 pub(crate) fn refusal(error: &WriteError) -> Option<Refusal> {
-    let words = error.to_string();
+    let message = error.to_string();
     Some(match &error.class {
         Class::NotLeader => return None,
-        Class::Conflict(_) | Class::Gone | Class::Taken => Refusal::Conflict(words),
+        Class::Conflict(_) | Class::Gone | Class::Taken => Refusal::Conflict(message),
         Class::Invalid { causes, .. }
             if causes.iter().any(|cause| cause.field == "metadata.uid") =>
         {
-            Refusal::Conflict(words) // another object has the name by now
+            Refusal::Conflict(message) // another object has the name by now
         }
         Class::Invalid { causes, .. } => Refusal::Invalid {
-            message: words,
+            message,
             causes: causes
                 .iter()
                 .map(|cause| (cause.field.clone(), cause.reason.clone()))
@@ -155,11 +156,11 @@ pub(crate) fn refusal(error: &WriteError) -> Option<Refusal> {
             message: message.clone(),
             paths: paths.clone(),
         },
-        Class::NoAnswer | Class::Transport(_) => Refusal::NoAnswer(words),
+        Class::NoAnswer | Class::Transport(_) => Refusal::NoAnswer(message),
         Class::Malformed(_)
         | Class::Forbidden(_)
         | Class::TooManyRequests(_)
-        | Class::Refused(_) => Refusal::Refused(words),
+        | Class::Refused(_) => Refusal::Refused(message),
     })
 }
 
@@ -195,7 +196,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_name_that_others_had_is_looked_at_again_after_a_while() {
         let mut memory = Memory::default();
-        memory.looked(BTreeMap::from([("web-a".into(), "no controller".into())]));
+        memory.set_foreign(BTreeMap::from([("web-a".into(), "no controller".into())]));
         assert_eq!(memory.foreign().len(), 1);
         tokio::time::advance(LOOK_AGAIN).await;
         assert!(memory.foreign().is_empty());
@@ -206,7 +207,7 @@ mod tests {
         let memories = Memories::default();
         let key: Key = ("shop".into(), "web".into());
         let mut memory = memories.take(&key, "first");
-        memory.looked(BTreeMap::from([("web-a".into(), "x".into())]));
+        memory.set_foreign(BTreeMap::from([("web-a".into(), "x".into())]));
         memories.put(key.clone(), memory, |_| true);
         assert!(memories.take(&key, "second").foreign().is_empty());
     }

@@ -20,12 +20,12 @@ pub(crate) const CONFLICT_WAIT: Duration = Duration::from_secs(1);
 pub async fn run(context: &Context) {
     let executor = context.execution.executor.clone();
     let notifier = Notifier::new(context.client.clone(), executor, component::NODE_UNIT);
-    let pass = |node| pass(context.clone(), notifier.clone(), node);
+    let reconcile = |node| reconcile(context.clone(), notifier.clone(), node);
     let (store, queue) = (context.caches.nodes.clone(), context.queues.nodes.clone());
-    controller::run("node", store, queue, context.metrics.clone(), pass).await;
+    controller::run("node", store, queue, context.metrics.clone(), reconcile).await;
 }
 
-async fn pass(
+async fn reconcile(
     context: Context,
     notifier: Notifier,
     node: Arc<SiteNode>,

@@ -21,15 +21,22 @@ use crate::queue::key;
 pub async fn run(context: &Context) {
     let executor = context.execution.executor.clone();
     let notifier = Notifier::new(context.client.clone(), executor, component::NODE_GROUP);
-    let pass = |group| pass(context.clone(), notifier.clone(), group);
+    let reconcile = |group| reconcile(context.clone(), notifier.clone(), group);
     let (store, queue) = (
         context.caches.node_groups.clone(),
         context.queues.node_groups.clone(),
     );
-    controller::run("node_group", store, queue, context.metrics.clone(), pass).await;
+    controller::run(
+        "node_group",
+        store,
+        queue,
+        context.metrics.clone(),
+        reconcile,
+    )
+    .await;
 }
 
-async fn pass(
+async fn reconcile(
     context: Context,
     notifier: Notifier,
     group: Arc<NodeGroup>,

@@ -22,15 +22,22 @@ use crate::queue::key;
 pub async fn run(context: &Context) {
     let executor = context.execution.executor.clone();
     let notifier = Notifier::new(context.client.clone(), executor, component::NODE_UNIT);
-    let pass = |unit| pass(context.clone(), notifier.clone(), unit);
+    let reconcile = |unit| reconcile(context.clone(), notifier.clone(), unit);
     let (store, queue) = (
         context.caches.node_units.clone(),
         context.queues.node_units.clone(),
     );
-    controller::run("node_unit", store, queue, context.metrics.clone(), pass).await;
+    controller::run(
+        "node_unit",
+        store,
+        queue,
+        context.metrics.clone(),
+        reconcile,
+    )
+    .await;
 }
 
-async fn pass(
+async fn reconcile(
     context: Context,
     notifier: Notifier,
     unit: Arc<NodeUnit>,

@@ -4,13 +4,14 @@
 //! pass before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use edgegrid_plan::{Level, Notice};
 use edgegrid_runtime::executor::Executor;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use crate::queue::Key;
@@ -68,8 +69,8 @@ impl Notifier {
         now.difference(&before).cloned().collect()
     }
 
-    fn said(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, BTreeSet<Notice>>> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    fn said(&self) -> parking_lot::MutexGuard<'_, BTreeMap<Key, BTreeSet<Notice>>> {
+        self.said.lock()
     }
 }
 

@@ -7,18 +7,64 @@
 
 use std::future::Future;
 
+use edgegrid_runtime::executor::Executor;
 use edgegrid_runtime::{Elector, Readiness, Shutdown};
-use futures::future::{Either, join, join_all, select};
-use kube::Resource;
-use kube::runtime::reflector::Store;
+use futures::future::{BoxFuture, Either, join, join_all, select};
+use kube::Client;
 
-use crate::context::Context;
-use crate::queue::{Queue, key};
+use crate::caches::Caches;
+use crate::context::{Clock, Config, Context};
+use crate::execute::Execution;
+use crate::federation_state::FederationState;
+use crate::metrics::Metrics;
+use crate::queues::Queues;
+use crate::registration::Connector;
+use crate::sites::{NodeFailures, SiteView};
 use crate::watches::{self, ChildStores};
-use crate::{Setup, controllers, definitions, federation};
+use crate::writes::Writes;
+use crate::{
+    default_unit, definitions, deployment_grid, federation, node, node_group, node_unit,
+    service_grid, stateful_set_grid,
+};
 
 /// What [`run`] waits for before anything else.
 const DEFINITIONS: &str = "definitions of edgegrid's kinds";
+
+/// What the controllers need to run.
+pub struct Setup {
+    /// Reads and watches.
+    pub client: Client,
+    /// Writes, while this process is the leader.
+    pub executor: Executor,
+    /// Grace periods and what a member may make.
+    pub config: Config,
+    /// Counters of passes, gauges of federation.
+    pub metrics: Metrics,
+    /// The time of day.
+    pub clock: Clock,
+    /// How a member reaches its control cluster.
+    pub connector: Connector,
+}
+
+impl Setup {
+    fn context(self, caches: Caches) -> Context {
+        Context {
+            client: self.client,
+            config: self.config,
+            caches,
+            sites: SiteView::default(),
+            node_failures: NodeFailures::default(),
+            queues: Queues::default(),
+            execution: Execution {
+                executor: self.executor,
+                writes: Writes::default(),
+            },
+            metrics: self.metrics,
+            clock: self.clock,
+            federation: FederationState::new(self.connector),
+        }
+    }
+}
 
 /// How the process fits in with others.
 pub struct Process {
@@ -103,12 +149,27 @@ async fn work(
     if !before(shutdown, prepare).await.unwrap_or(false) {
         return;
     }
-    ask_for_all(context);
+    enqueue_all(context);
     let closing = async {
         shutdown.requested().await;
         context.queues.close();
     };
     join(controllers(context), closing).await;
+}
+
+/// All controllers side by side; each ends when its queue is closed.
+async fn controllers(context: &Context) {
+    let running: Vec<BoxFuture<'_, ()>> = vec![
+        Box::pin(node::run(context)),
+        Box::pin(node_unit::run(context)),
+        Box::pin(node_group::run(context)),
+        Box::pin(default_unit::run(context)),
+        Box::pin(deployment_grid::run(context)),
+        Box::pin(stateful_set_grid::run(context)),
+        Box::pin(service_grid::run(context)),
+        Box::pin(federation::run(context)),
+    ];
+    crate::join::all(running).await;
 }
 
 /// What `wait` gives, or nothing if the shutdown comes first.
@@ -119,21 +180,16 @@ async fn before<T>(shutdown: &Shutdown, wait: impl Future<Output = T>) -> Option
     }
 }
 
-/// Asks for a look at every object: a former term may have been stopped in the middle.
-fn ask_for_all(context: &Context) {
+/// Enqueues every object: a former term may have been stopped in the middle.
+fn enqueue_all(context: &Context) {
     let (caches, queues) = (&context.caches, &context.queues);
-    ask(&caches.nodes, &queues.nodes);
-    ask(&caches.node_units, &queues.node_units);
-    ask(&caches.node_groups, &queues.node_groups);
-    ask(&caches.deployment_grids, &queues.deployment_grids);
-    ask(&caches.stateful_set_grids, &queues.stateful_set_grids);
-    ask(&caches.service_grids, &queues.service_grids);
-    federation::ask_for_all(context);
-}
-
-pub(crate) fn ask<K: Resource<DynamicType = ()> + Clone + 'static>(
-    store: &Store<K>,
-    queue: &Queue,
-) {
-    queue.extend(store.state().iter().map(|object| key(&**object)));
+    queues.nodes.push_all(&caches.nodes);
+    queues.node_units.push_all(&caches.node_units);
+    queues.node_groups.push_all(&caches.node_groups);
+    queues.deployment_grids.push_all(&caches.deployment_grids);
+    queues
+        .stateful_set_grids
+        .push_all(&caches.stateful_set_grids);
+    queues.service_grids.push_all(&caches.service_grids);
+    federation::enqueue_all(context);
 }

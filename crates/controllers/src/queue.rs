@@ -1,16 +1,17 @@
-//! Objects that somebody should look at again, each at most once.
+//! Objects to reconcile, each at most once.
 //!
 //! A queue never holds more than there are objects, so it needs no bound: a thousand events about
-//! one object before a worker is free are one look.
+//! one object before a worker is free are one pass.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::Stream;
 use futures::stream;
 use kube::Resource;
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Namespace, empty for kinds that have none, and name.
@@ -43,17 +44,25 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Asks for a look at an object.
+    /// Enqueues an object.
     pub fn push(&self, key: Key) {
         if self.waiting(|waiting| waiting.keys.insert(key)) {
             self.0.changed.notify_one();
         }
     }
 
-    /// Asks for a look at each of these objects.
+    /// Enqueues each of these objects.
     pub fn extend(&self, keys: impl IntoIterator<Item = Key>) {
         self.waiting(|waiting| waiting.keys.extend(keys));
         self.0.changed.notify_one();
+    }
+
+    /// Enqueues every object of a cache.
+    pub(crate) fn push_all<K>(&self, store: &Store<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone + 'static,
+    {
+        self.extend(store.state().iter().map(|object| key(&**object)));
     }
 
     /// Takes no more; what waits is dropped, what runs ends.
@@ -107,12 +116,7 @@ impl Queue {
     }
 
     fn waiting<T>(&self, act: impl FnOnce(&mut Waiting) -> T) -> T {
-        // A panic elsewhere leaves a set of keys, which is as good as any.
-        act(&mut self
-            .0
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.waiting.lock())
     }
 }
 

@@ -1,6 +1,6 @@
-//! Who should look again when something changed.
+//! What is enqueued when a watch shows a change.
 //!
-//! Only what can alter a plan is worth a look: the rest, heartbeats above all, ends here.
+//! Only what can alter a plan is enqueued: the rest, heartbeats above all, ends here.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
 use edgegrid_plan::{Child, Kind, ObjectId, SiteNode};
 use kube::Resource;
 
-use crate::cache::Change;
 use crate::context::Context;
 use crate::federation;
 use crate::queue::{Queue, key};
+use crate::reflector::Change;
 use crate::site_reactions;
 
 /// A Node came, changed or went.
@@ -27,8 +27,8 @@ pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
     }
     site_reactions::node(context, change);
     let keys = context.caches.unit_keys();
-    for key in context.caches.departures.apply(change, &keys) {
-        grids_by_key(context, &key);
+    for key in context.caches.vanished_units.apply(change, &keys) {
+        enqueue_grids_by_key(context, &key);
         federation::reactions::units(context, &key);
     }
 }
@@ -71,7 +71,7 @@ pub(crate) fn child(context: &Context, kind: Kind, change: &Change<Child>) {
     queue.extend(children.apply(change));
 }
 
-fn grids_by_key(context: &Context, label: &str) {
+fn enqueue_grids_by_key(context: &Context, label: &str) {
     let caches = &context.caches;
     let deployments = caches
         .deployment_grids
@@ -85,7 +85,7 @@ fn grids_by_key(context: &Context, label: &str) {
 
 fn forget_unused_keys(context: &Context) {
     let caches = &context.caches;
-    caches.departures.retain(&caches.unit_keys());
+    caches.vanished_units.retain(&caches.unit_keys());
 }
 
 fn push_all<K: Resource>(queue: &Queue, objects: &[Arc<K>]) {

@@ -5,11 +5,12 @@
 //! reserved before it is looked at, until the write is done.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use edgegrid_plan::ObjectId;
 
 use crate::queue::Key;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Reserved names of one process, and the grids they are reserved for.
 #[derive(Clone, Default)]
@@ -36,7 +37,7 @@ impl Reservations {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectId, Key>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -19,15 +19,15 @@ use kube::runtime::reflector::ObjectRef;
 use serde_json::json;
 
 use crate::context::Context;
+use crate::error::Error;
 use crate::execute::{Outcomes, target};
 use crate::federation;
 use crate::grid_memory::{Memories, Memory, refusal};
-use crate::look::look;
+use crate::name_scan::{Scan, scan_names};
 use crate::notify::Notifier;
 use crate::queue::{Key, key};
-use crate::workload_grid::Error;
 
-/// Passes over ServiceGrids until their queue is closed.
+/// Reconciles ServiceGrids until their queue is closed.
 pub(crate) async fn run(context: &Context) {
     let executor = context.execution.executor.clone();
     let shared = Shared {
@@ -35,16 +35,16 @@ pub(crate) async fn run(context: &Context) {
         memories: Memories::default(),
         notifier: Notifier::new(context.client.clone(), executor, component::SERVICE_GRID),
     };
-    let pass = |grid: Arc<ServiceGrid>| {
+    let reconcile = |grid: Arc<ServiceGrid>| {
         let shared = shared.clone();
-        async move { shared.pass(&grid).await }
+        async move { shared.reconcile(&grid).await }
     };
     crate::controller::run(
         component::SERVICE_GRID,
         context.caches.service_grids.clone(),
         context.queues.service_grids.clone(),
         context.metrics.clone(),
-        pass,
+        reconcile,
     )
     .await;
 }
@@ -65,14 +65,14 @@ struct Gathered {
 }
 
 impl Shared {
-    async fn pass(&self, grid: &ServiceGrid) -> Result<Option<Duration>, Error> {
+    async fn reconcile(&self, grid: &ServiceGrid) -> Result<Option<Duration>, Error> {
         if is_copy(&grid.metadata) {
-            return Ok(None); // made where it is sent to
+            return Ok(None); // only the member it is for makes Services of it
         }
         let own_key = key(grid);
         let uid = grid.metadata.uid.clone().unwrap_or_default();
         let mut memory = self.memories.take(&own_key, &uid);
-        let done = self.pass_with(grid, &mut memory).await;
+        let done = self.reconcile_with(grid, &mut memory).await;
         let store = &self.context.caches.service_grids;
         self.memories.put(own_key, memory, |(namespace, name)| {
             store.get(&ObjectRef::new(name).within(namespace)).is_some()
@@ -80,7 +80,7 @@ impl Shared {
         done
     }
 
-    async fn pass_with(
+    async fn reconcile_with(
         &self,
         grid: &ServiceGrid,
         memory: &mut Memory,
@@ -92,9 +92,9 @@ impl Shared {
         let plan = std::mem::take(&mut decision.plan);
         let (notices, recheck) = (plan.notices.clone(), plan.recheck);
         let outcomes = self.context.execution.run(plan).await;
-        learn(memory, &decision, outcomes, now);
-        self.tell(grid, &decision, memory, notices).await;
-        let wait = self.report(grid, &decision, memory).await?;
+        record_outcomes(memory, &decision, outcomes, now);
+        self.publish_events(grid, &decision, memory, notices).await;
+        let wait = self.write_status(grid, &decision, memory).await?;
         let failure = memory.failures.get(Plan::WHOLE);
         let retry = failure.and_then(|failure| failure.remaining(now));
         Ok([recheck, patience, wait, retry].into_iter().flatten().min())
@@ -103,9 +103,9 @@ impl Shared {
     fn gather(&self, grid: &ServiceGrid) -> Gathered {
         let (namespace, name) = key(grid);
         let services = &self.context.caches.services;
-        let mut children = services.of(&(namespace.clone(), name.clone()));
+        let mut children = services.of_grid(&(namespace.clone(), name.clone()));
         if label_value(&name) != name {
-            children.extend(services.of(&(namespace.clone(), label_value(&name))));
+            children.extend(services.of_grid(&(namespace.clone(), label_value(&name))));
             children.dedup_by(|a, b| a.metadata.name == b.metadata.name);
         }
         let cached: BTreeMap<&str, Option<&str>> = children
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Decides, and if the name is not known looks at it first. No two ServiceGrids want one name.
+    /// Decides, and if it is not known who has the name, scans the names first. No two ServiceGrids want one name.
     async fn decide(
         &self,
         grid: &ServiceGrid,
@@ -163,22 +163,27 @@ impl Shared {
             selector: &selector,
         };
         let wanted = BTreeSet::from([names::service(&name)]);
-        let place = (Kind::Service, namespace.as_str());
-        let labelled = (&self.context.caches.services, &wanted);
-        let looked = look(&self.context.client, place, owner, labelled).await?;
+        let scan = Scan {
+            kind: Kind::Service,
+            namespace: &namespace,
+            owner,
+            labelled: &self.context.caches.services,
+            wanted: &wanted,
+        };
+        let scanned = scan_names(&self.context.client, scan).await?;
         world
             .children
-            .extend(looked.unseen.into_iter().map(Arc::new));
-        world.foreign.clone_from(&looked.seen.foreign);
+            .extend(scanned.uncached.into_iter().map(Arc::new));
+        world.foreign.clone_from(&scanned.names.foreign);
         world.looked = true;
         let decision = decide(grid, &world, now);
-        let mut foreign = looked.seen.foreign;
+        let mut foreign = scanned.names.foreign;
         foreign.retain(|name, _| wanted.contains(name));
-        memory.looked(foreign);
+        memory.set_foreign(foreign);
         Ok(decision)
     }
 
-    async fn tell(
+    async fn publish_events(
         &self,
         grid: &ServiceGrid,
         decision: &Decision,
@@ -195,14 +200,14 @@ impl Shared {
             .await;
     }
 
-    /// Writes the status if it is another one, and says how long it has to wait.
-    async fn report(
+    /// Writes the status if it is another one, and returns how long it has to wait.
+    async fn write_status(
         &self,
         grid: &ServiceGrid,
         decision: &Decision,
         memory: &mut Memory,
     ) -> Result<Option<Duration>, Error> {
-        let reports = federation::reports::<ServiceGrid>(&self.context, &grid.metadata);
+        let reports = federation::member_reports::<ServiceGrid>(&self.context, &grid.metadata);
         if grid.metadata.deletion_timestamp.is_some() && reports.is_none() {
             return Ok(None);
         }
@@ -218,7 +223,7 @@ impl Shared {
         if let Some(reports) = reports {
             merge_service(&mut status, about, &reports);
         }
-        federation::say_link::<ServiceGrid>(&self.context, about, &mut status.conditions);
+        federation::set_link_condition::<ServiceGrid>(&self.context, about, &mut status.conditions);
         let bytes = grid_status::bytes(&status);
         let body = serde_json::to_value(&status).map_err(Error::Build)?;
         if grid.status.as_ref() == Some(&status) {
@@ -242,7 +247,7 @@ impl Shared {
 }
 
 /// Remembers what failed and what is settled.
-fn learn(memory: &mut Memory, decision: &Decision, outcomes: Outcomes, now: Timestamp) {
+fn record_outcomes(memory: &mut Memory, decision: &Decision, outcomes: Outcomes, now: Timestamp) {
     memory.judged.clear();
     let judged = decision.judged.clone();
     memory

@@ -1,4 +1,4 @@
-//! Who should look again when a Node, NodeUnit or NodeGroup changed.
+//! What is enqueued when a Node, NodeUnit or NodeGroup changed.
 //!
 //! ```text
 //! node  ─► itself, the units that have or had it, the groups that find units by its labels
@@ -16,9 +16,9 @@ use edgegrid_plan::{Kind, ObjectId, SiteNode, auto_find, node, node_group};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::ObjectMeta;
 
-use crate::cache::Change;
 use crate::context::Context;
 use crate::queue::{Key, key};
+use crate::reflector::Change;
 
 /// A Node came, changed in something that matters, or went.
 pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {

@@ -2,11 +2,12 @@
 //! and which nodes could not be written.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use edgegrid_plan::site::Sites;
 
-use crate::context::Caches;
+use crate::caches::Caches;
+use parking_lot::{Mutex, MutexGuard};
 
 /// The latest look at all units and groups.
 #[derive(Clone, Default)]
@@ -15,7 +16,7 @@ pub struct SiteView(Arc<Mutex<Option<Arc<Sites>>>>);
 impl SiteView {
     /// All units and groups as the caches show them.
     pub fn of(&self, caches: &Caches) -> Arc<Sites> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.lock();
         let look = || {
             let (units, groups) = (caches.node_units.state(), caches.node_groups.state());
             Arc::new(Sites::new(&units, &groups))
@@ -25,7 +26,7 @@ impl SiteView {
 
     /// A unit or group changed: the next one who asks looks again.
     pub fn changed(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock() = None;
     }
 }
 
@@ -53,7 +54,7 @@ impl NodeFailures {
     }
 
     fn failures(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -16,11 +16,12 @@ use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::cache::{Change, Watched};
+use crate::caches::Caches;
 use crate::children::Children;
-use crate::context::{Caches, Context};
-use crate::departures::Departures;
-use crate::{all_of, federation, reactions, site_reactions};
+use crate::context::Context;
+use crate::reflector::{Change, Reflector, drop_managed_fields};
+use crate::vanished_units::VanishedUnits;
+use crate::{federation, join, reactions, site_reactions};
 
 /// Where the watches write.
 pub(crate) struct Writers {
@@ -64,7 +65,7 @@ pub(crate) fn caches() -> (Caches, Writers, ChildStores) {
         services: Children::default(),
         members,
         member_leases,
-        departures: Departures::default(),
+        vanished_units: VanishedUnits::default(),
     };
     let writers = Writers {
         nodes: nodes_writer,
@@ -114,18 +115,18 @@ pub(crate) async fn run(context: &Context, writers: Writers) {
     }
     watches.push(watch_members(context, writers.members));
     watches.push(watch_member_leases(context, writers.member_leases));
-    all_of(watches).await;
+    join::all(watches).await;
 }
 
 fn watch_members(
     context: &Context,
     writer: Writer<PartialObjectMeta<Namespace>>,
 ) -> BoxFuture<'_, ()> {
-    Watched {
+    Reflector {
         api: Api::all(context.client.clone()),
         selection: watcher::Config::default().labels(label::CLUSTER_ID),
         kind: (),
-        prune: bare,
+        prune: drop_managed_fields,
         writer,
     }
     .run(|change| federation::reactions::member(context, &change))
@@ -133,11 +134,11 @@ fn watch_members(
 }
 
 fn watch_member_leases(context: &Context, writer: Writer<Lease>) -> BoxFuture<'_, ()> {
-    Watched {
+    Reflector {
         api: Api::all(context.client.clone()),
         selection: watcher::Config::default().fields(&format!("metadata.name={MEMBER_LEASE}")),
         kind: (),
-        prune: bare,
+        prune: drop_managed_fields,
         writer,
     }
     .run(|change| federation::reactions::member_lease(context, &change))
@@ -153,7 +154,7 @@ fn watch<'a, K>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    Watched {
+    Reflector {
         api: Api::all(client.clone()),
         selection: watcher::Config::default(),
         kind: (),
@@ -165,7 +166,7 @@ where
 }
 
 fn watch_children(context: &Context, kind: Kind, writer: Writer<Child>) -> BoxFuture<'_, ()> {
-    Watched {
+    Reflector {
         api: Api::all_with(context.client.clone(), &kind),
         selection: watcher::Config::default().labels(label::GRID_SELECTOR),
         kind,
@@ -179,11 +180,6 @@ fn watch_children(context: &Context, kind: Kind, writer: Writer<Child>) -> BoxFu
 /// Drops `managedFields` of all but the managers that plans look at.
 fn unmanaged<K: Resource>(object: &mut K) {
     edgegrid_plan::observed::reduce(object.meta_mut());
-}
-
-/// Drops `managedFields` altogether.
-pub(crate) fn bare<K: Resource>(object: &mut K) {
-    object.meta_mut().managed_fields = None;
 }
 
 /// What the caches hold.

@@ -1,8 +1,8 @@
-//! One pass over a DeploymentGrid or StatefulSetGrid.
+//! Reconciles a DeploymentGrid or StatefulSetGrid.
 //!
 //! ```text
-//! caches ─► gather ─► decide ─(some name unknown)─► reserve, look, decide again
-//!                        └─► execute ─► what failed, events, status ─► when to look again
+//! caches ─► gather ─► decide ─(some name unknown)─► reserve and scan names, decide again
+//!                        └─► execute ─► what failed, events, status ─► when to reconcile again
 //! ```
 
 use std::collections::BTreeSet;
@@ -26,13 +26,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::caches::Caches;
 use crate::children::Children;
-use crate::context::{Caches, Context};
+use crate::context::Context;
+use crate::error::Error;
 use crate::execute::{Outcomes, target};
-use crate::federation::{self, FederatedGrid};
-use crate::gather::Gathered;
+use crate::federated_grid::FederatedGrid;
+use crate::federation;
+use crate::gather::{Foreign, Gathered};
 use crate::grid_memory::{Memories, Memory, refusal};
-use crate::look::{LookError, look};
+use crate::name_scan::{Scan, scan_names};
 use crate::notify::Notifier;
 use crate::queue::{Key, Queue, key};
 use crate::reservations::{Reservations, Reserved};
@@ -45,36 +48,23 @@ pub(crate) trait WorkloadGrid: FederatedGrid
 where
     for<'a> Grid: From<&'a Self>,
 {
-    /// Its status.
+    /// Type of its status.
     type Status: DeserializeOwned + PartialEq + Send;
-    /// Source of its events.
+    /// Source of its Events, and the name of its controller.
     const COMPONENT: &'static str;
 
-    /// The status it has.
+    /// The status that the cache shows.
     fn status(&self) -> Option<&Self::Status>;
-    /// Takes the status out.
+    /// The grid but for its status.
     fn without_status(&self) -> Self;
     /// The units that a status shows.
     fn units(status: &Self::Status) -> Vec<String>;
     /// The conditions of a status.
     fn conditions(status: &Self::Status) -> &[Condition];
-    /// Where its children are kept.
+    /// Cache of the workloads of its kind.
     fn children(caches: &Caches) -> &Children;
-    /// Who of its kind should be looked at.
+    /// Queue of the grids of its kind.
     fn queue(context: &Context) -> &Queue;
-}
-
-/// Why a pass could not be made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error(transparent)]
-    Look(#[from] LookError),
-    #[error("drop unused templates")]
-    Templates(#[source] WriteError),
-    #[error("write the status")]
-    Status(#[source] WriteError),
-    #[error("build the status")]
-    Build(#[source] serde_json::Error),
 }
 
 /// What all passes of one controller share.
@@ -86,7 +76,7 @@ struct Shared {
     notifier: Notifier,
 }
 
-/// Passes over grids of one kind until their queue is closed.
+/// Reconciles grids of one kind until their queue is closed.
 pub(crate) async fn run<K: WorkloadGrid>(context: &Context)
 where
     for<'a> Grid: From<&'a K>,
@@ -98,32 +88,32 @@ where
         reservations: Reservations::default(),
         notifier: Notifier::new(context.client.clone(), executor, K::COMPONENT),
     };
-    let pass = |object: Arc<K>| {
+    let reconcile = |object: Arc<K>| {
         let shared = shared.clone();
-        async move { shared.pass(object).await }
+        async move { shared.reconcile(object).await }
     };
     crate::controller::run(
         K::COMPONENT,
         K::store(&context.caches).clone(),
         K::queue(context).clone(),
         context.metrics.clone(),
-        pass,
+        reconcile,
     )
     .await;
 }
 
 impl Shared {
-    async fn pass<K: WorkloadGrid>(&self, object: Arc<K>) -> Result<Option<Duration>, Error>
+    async fn reconcile<K: WorkloadGrid>(&self, object: Arc<K>) -> Result<Option<Duration>, Error>
     where
         for<'a> Grid: From<&'a K>,
     {
         if is_copy(object.meta()) {
-            return Ok(None); // stamped where it is sent to
+            return Ok(None); // only the member it is for makes workloads of it
         }
         let grid = Grid::from(&*object);
         let own_key = key(&*object);
         let mut memory = self.memories.take(&own_key, grid.uid());
-        let done = self.pass_with(&object, &grid, &mut memory).await;
+        let done = self.reconcile_with(&object, &grid, &mut memory).await;
         let store = K::store(&self.context.caches);
         self.memories.put(own_key, memory, |(namespace, name)| {
             store.get(&ObjectRef::new(name).within(namespace)).is_some()
@@ -131,7 +121,7 @@ impl Shared {
         done
     }
 
-    async fn pass_with<K: WorkloadGrid>(
+    async fn reconcile_with<K: WorkloadGrid>(
         &self,
         object: &K,
         grid: &Grid,
@@ -146,9 +136,7 @@ impl Shared {
             .known
             .take()
             .unwrap_or_else(|| reported(object, grid));
-        let decided = self
-            .decide::<K>(grid, &mut gathered, (memory, &known), now)
-            .await;
+        let decided = self.decide::<K>(grid, &mut gathered, memory, &known).await;
         let (mut decision, reserved) = match decided {
             Ok(decided) => decided,
             Err(error) => {
@@ -163,39 +151,38 @@ impl Shared {
         let deletions = deletions(&plan);
         let outcomes = self.context.execution.run(plan).await;
         drop(reserved);
-        let learnt = learn(memory, &decision, outcomes, now);
-        remember(
-            memory,
-            (grid, &gathered),
-            &decision,
-            (deletions, &learnt.done),
-        );
-        self.tell(object, &decision, memory, (notices, &learnt.done))
+        let results = record_outcomes(memory, &decision, outcomes, now);
+        record_deletions(memory, deletions, &results.done, &gathered);
+        memory.known = Some(owned_names(memory, (grid, &gathered), &decision, &results));
+        self.publish_events(object, &decision, memory, (notices, &results.done))
             .await;
-        let wait = self.report(object, grid, &decision, memory).await?;
-        learnt
-            .failure
+        let wait = self.write_status(object, grid, &decision, memory).await?;
+        results
+            .templates
             .map_or(Ok(()), |error| Err(Error::Templates(error)))?;
-        Ok([recheck, gathered.patience, wait, next_try(memory, now)]
+        Ok([recheck, gathered.patience, wait, next_retry(memory, now)]
             .into_iter()
             .flatten()
             .min())
     }
 
-    /// Decides, and where names are not known looks at them first.
+    /// Decides, and where it is not known who has a name, scans the names first.
     async fn decide<K: WorkloadGrid>(
         &self,
         grid: &Grid,
         gathered: &mut Gathered,
-        (memory, known): (&mut Memory, &BTreeSet<String>),
-        now: Timestamp,
+        memory: &mut Memory,
+        known: &BTreeSet<String>,
     ) -> Result<(Decision, Option<Reserved>), Error>
     where
         for<'a> Grid: From<&'a K>,
     {
-        let labelled = K::children(&self.context.caches);
-        let foreign = memory.foreign();
-        let first = decide(grid, &gathered.world(memory, known, (false, foreign)), now);
+        let now = (self.context.clock)();
+        let foreign = Foreign {
+            is_complete: false,
+            names: memory.foreign(),
+        };
+        let first = decide(grid, &gathered.world(memory, known, foreign), now);
         if !first.needs_look {
             return Ok((first, None));
         }
@@ -213,19 +200,29 @@ impl Shared {
             uid: grid.uid(),
             selector: &selector,
         };
-        let place = (grid.workload.kind(), grid.namespace());
-        let looked = look(&self.context.client, place, owner, (labelled, &unknown)).await?;
+        let scan = Scan {
+            kind: grid.workload.kind(),
+            namespace: grid.namespace(),
+            owner,
+            labelled: K::children(&self.context.caches),
+            wanted: &unknown,
+        };
+        let scanned = scan_names(&self.context.client, scan).await?;
         gathered
             .children
-            .extend(looked.unseen.into_iter().map(Arc::new));
+            .extend(scanned.uncached.into_iter().map(Arc::new));
         gathered
             .pending
             .extend(refused.iter().map(|id| id.name.clone()));
         // Of what the caches show they tell more, and sooner.
-        let mut foreign = looked.seen.foreign.clone();
+        let mut foreign = scanned.names.foreign.clone();
         foreign.retain(|name, _| unknown.contains(name));
-        memory.looked(foreign);
-        let world = gathered.world(memory, known, (true, looked.seen.foreign));
+        memory.set_foreign(foreign);
+        let foreign = Foreign {
+            is_complete: true,
+            names: scanned.names.foreign,
+        };
+        let world = gathered.world(memory, known, foreign);
         let mut decision = decide(grid, &world, now);
         if !refused.is_empty() {
             decision.plan.recheck_after(RESERVED_BY_OTHERS);
@@ -233,7 +230,7 @@ impl Shared {
         Ok((decision, Some(reserved)))
     }
 
-    async fn tell<K: WorkloadGrid>(
+    async fn publish_events<K: WorkloadGrid>(
         &self,
         object: &K,
         decision: &Decision,
@@ -250,8 +247,8 @@ impl Shared {
         self.notifier.notify(&key(object), &about, &notices).await;
     }
 
-    /// Writes the status if it is another one, and says how long it has to wait.
-    async fn report<K: WorkloadGrid>(
+    /// Writes the status if it is another one, and returns how long it has to wait.
+    async fn write_status<K: WorkloadGrid>(
         &self,
         object: &K,
         grid: &Grid,
@@ -261,7 +258,7 @@ impl Shared {
     where
         for<'a> Grid: From<&'a K>,
     {
-        let reports = federation::reports::<K>(&self.context, &grid.metadata);
+        let reports = federation::member_reports::<K>(&self.context, &grid.metadata);
         if grid.metadata.deletion_timestamp.is_some() && reports.is_none() {
             return Ok(None);
         }
@@ -278,7 +275,7 @@ impl Shared {
         if let Some(reports) = reports {
             merge(&mut status, about, &reports, size);
         }
-        federation::say_link::<K>(&self.context, about, &mut status.conditions);
+        federation::set_link_condition::<K>(&self.context, about, &mut status.conditions);
         let bytes = size + grid_status::bytes(&status);
         // A thousand units' states are large: never more than one copy besides the grid's own.
         let status = serde_json::to_value(status).map_err(Error::Build)?;
@@ -324,55 +321,69 @@ fn deletions(plan: &Plan) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Remembers which objects are the grid's, so that one is missed when no cache shows it any more.
-fn remember(
+/// Remembers the uids of deleted objects for as long as the cache still shows them.
+fn record_deletions(
     memory: &mut Memory,
-    (grid, gathered): (&Grid, &Gathered),
-    decision: &Decision,
-    (deletions, done): (Vec<(String, String)>, &BTreeSet<String>),
+    deletions: Vec<(String, String)>,
+    done: &BTreeSet<String>,
+    gathered: &Gathered,
 ) {
     let deleted = deletions
         .into_iter()
         .filter(|(unit, _)| done.contains(unit));
     memory.deleted.extend(deleted.map(|(_, uid)| uid));
-    let shown = |uid: &String| {
+    let is_shown = |uid: &String| {
         let mut children = gathered.children.iter();
         children.any(|child| child.metadata.uid.as_ref() == Some(uid))
     };
-    memory.deleted.retain(shown);
+    memory.deleted.retain(is_shown);
+}
+
+/// Names of the grid's objects, so that one is missed when no cache shows it any more.
+fn owned_names(
+    memory: &Memory,
+    (grid, gathered): (&Grid, &Gathered),
+    decision: &Decision,
+    results: &Results,
+) -> BTreeSet<String> {
     let new = decision
         .units
         .iter()
-        .filter(|(unit, state)| state.state == State::New && done.contains(*unit))
+        .filter(|(unit, state)| state.state == State::New && results.done.contains(*unit))
         .map(|(_, state)| state.name.clone());
     let mut known = gathered.owned(grid, &memory.deleted);
     known.extend(new);
-    memory.known = Some(known);
+    known
 }
 
-/// What a pass did.
-struct Learnt {
+/// How the writes of a pass went.
+struct Results {
     /// Units whose writes worked.
     done: BTreeSet<String>,
-    /// Why unused templates could not be dropped.
-    failure: Option<WriteError>,
+    /// Why unused templates could not be removed.
+    templates: Option<WriteError>,
 }
 
 /// Remembers what failed and what is settled.
-fn learn(memory: &mut Memory, decision: &Decision, outcomes: Outcomes, now: Timestamp) -> Learnt {
+fn record_outcomes(
+    memory: &mut Memory,
+    decision: &Decision,
+    outcomes: Outcomes,
+    now: Timestamp,
+) -> Results {
     memory
         .failures
         .retain(|unit, failure| decision.still_fails(unit, failure, now));
     memory.judged.clone_from(&decision.judged);
-    let mut learnt = Learnt {
+    let mut results = Results {
         done: BTreeSet::new(),
-        failure: None,
+        templates: None,
     };
     for (unit, outcome) in outcomes {
         let error = match outcome {
             Ok(()) => {
                 memory.failures.remove(&unit);
-                learnt.done.insert(unit);
+                results.done.insert(unit);
                 continue;
             }
             Err(error) => error,
@@ -381,7 +392,7 @@ fn learn(memory: &mut Memory, decision: &Decision, outcomes: Outcomes, now: Time
             continue;
         };
         if unit == Plan::WHOLE {
-            learnt.failure = Some(error);
+            results.templates = Some(error);
             continue;
         }
         let state = decision.units.get(&unit);
@@ -391,11 +402,11 @@ fn learn(memory: &mut Memory, decision: &Decision, outcomes: Outcomes, now: Time
         let failure = Failure::after(memory.failures.get(&unit), &refusal, tried, now);
         memory.failures.insert(unit, failure);
     }
-    learnt
+    results
 }
 
 /// When the first of the failed units is tried again.
-fn next_try(memory: &Memory, now: Timestamp) -> Option<Duration> {
+fn next_retry(memory: &Memory, now: Timestamp) -> Option<Duration> {
     let failures = memory.failures.values();
     failures.filter_map(|failure| failure.remaining(now)).min()
 }

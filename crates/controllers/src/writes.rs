@@ -5,10 +5,11 @@
 //! it, or for a while: an object that vanished before the watch saw it is never shown.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_plan::ObjectId;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// After this time the cache is believed, whatever was written.
@@ -39,14 +40,14 @@ impl Writes {
 
     fn insert(&self, id: &ObjectId, revision: Option<u64>) {
         let at = Instant::now();
-        let mut writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writes = self.0.lock();
         writes.insert(id.clone(), Write { revision, at });
     }
 
     /// How long to wait for the cache, which has the object at `cached` (`None`: not at all).
     /// `None` when the cache shows our last write or something newer.
     pub fn behind(&self, id: &ObjectId, cached: Option<&str>) -> Option<Duration> {
-        let mut writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writes = self.0.lock();
         let write = writes.get(id)?;
         let patience = (write.at + PATIENCE).saturating_duration_since(Instant::now());
         let cached: Option<u64> = cached.and_then(|revision| revision.parse().ok());
@@ -64,7 +65,7 @@ impl Writes {
 
     /// Forgets an object that the watch shows to be gone.
     pub fn gone(&self, id: &ObjectId) {
-        let mut writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writes = self.0.lock();
         writes.remove(id);
     }
 }

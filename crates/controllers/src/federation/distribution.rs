@@ -1,7 +1,7 @@
 //! Keeps a copy of every federated grid in each member's namespace of the control cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_api::names::{finalizer, reason};
@@ -13,31 +13,33 @@ use edgegrid_plan::federation::{
 use edgegrid_plan::{ObjectId, Plan, Step};
 use edgegrid_runtime::executor::{Class, WriteError};
 use kube::core::ObjectMeta;
+use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{FederatedGrid, copies_of, members, object, stored};
+use super::{cached, copies_of, grid_object, members};
 use crate::context::Context;
 use crate::controller;
 use crate::execute::Outcomes;
+use crate::federated_grid::FederatedGrid;
 use crate::queue::{Key, key};
 use crate::reservations::Reservations;
 
 /// A write that failed is tried again after this time.
-const TRY_AGAIN: Duration = Duration::from_secs(15);
-/// One that came between others, after this.
-const RACE: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_secs(15);
+/// One that another writer came before, after this.
+const CONFLICT_RETRY: Duration = Duration::from_secs(1);
 
 /// What all passes over one kind share.
 #[derive(Clone)]
 struct Shared {
     context: Context,
     reservations: Reservations,
-    judged: Arc<Mutex<BTreeMap<Key, Judged>>>,
+    settled_copies: Arc<Mutex<BTreeMap<Key, SettledCopy>>>,
 }
 
 /// A copy that was found as wanted; a status that changes does not change that.
 #[derive(Clone, Debug, PartialEq)]
-struct Judged {
+struct SettledCopy {
     wanted: String,
     uid: Option<String>,
     generation: Option<i64>,
@@ -46,7 +48,7 @@ struct Judged {
     finalizers: Option<Vec<String>>,
 }
 
-impl Judged {
+impl SettledCopy {
     fn new(wanted: &str, metadata: &ObjectMeta) -> Self {
         Self {
             wanted: wanted.to_owned(),
@@ -59,35 +61,35 @@ impl Judged {
     }
 }
 
-/// Passes over one kind until its queue is closed.
+/// Reconciles the originals of one kind until its queue is closed.
 pub(super) async fn run<K: FederatedGrid>(context: &Context) {
     let shared = Shared {
         context: context.clone(),
         reservations: Reservations::default(),
-        judged: Arc::default(),
+        settled_copies: Arc::default(),
     };
-    let pass = |grid: Arc<K>| {
+    let reconcile = |grid: Arc<K>| {
         let shared = shared.clone();
-        async move { shared.pass(&*grid).await }
+        async move { shared.reconcile(&*grid).await }
     };
     controller::run(
         "distribution",
         K::store(&context.caches).clone(),
         K::federation_queues(&context.queues).distribution.clone(),
         context.metrics.clone(),
-        pass,
+        reconcile,
     )
     .await;
 }
 
 impl Shared {
-    async fn pass<K: FederatedGrid>(&self, grid: &K) -> Result<Option<Duration>, WriteError> {
+    async fn reconcile<K: FederatedGrid>(&self, grid: &K) -> Result<Option<Duration>, WriteError> {
         let metadata = grid.meta();
         if is_mirror(metadata) {
             return Ok(None);
         }
         if is_copy(metadata) {
-            return self.orphan(grid).await;
+            return self.distribute_orphan(grid).await;
         }
         let at = key(grid);
         let copies = copies_of::<K>(&self.context, &at);
@@ -97,7 +99,7 @@ impl Shared {
         if !is_concerned {
             return Ok(None);
         }
-        let original = object(grid);
+        let original = grid_object(grid);
         if let Some(wait) = self.behind(&original.id(), metadata) {
             return Ok(Some(wait));
         }
@@ -105,11 +107,14 @@ impl Shared {
     }
 
     /// A copy whose original is not there: somebody took the finalizer off, and the grid is to go.
-    async fn orphan<K: FederatedGrid>(&self, copy: &K) -> Result<Option<Duration>, WriteError> {
+    async fn distribute_orphan<K: FederatedGrid>(
+        &self,
+        copy: &K,
+    ) -> Result<Option<Duration>, WriteError> {
         let Some(at) = stands_for(copy.meta()) else {
             return Ok(None);
         };
-        let original = stored::<K>(&self.context, &at);
+        let original = cached::<K>(&self.context, &at);
         if original.is_some_and(|original| !is_copy(original.meta())) {
             return Ok(None);
         }
@@ -127,7 +132,7 @@ impl Shared {
         let (world, patience) = self.gather(at, (&members, copies), digest.as_deref());
         let mut decision = decide(K::KIND, at, original, &world);
         if let Some(digest) = &digest {
-            self.remember(digest, &world, &decision);
+            self.record_settled(digest, &world, &decision);
         }
         let (_reserved, refused) = self.reservations.reserve(at, applied(&decision.plan));
         for id in &refused {
@@ -140,7 +145,7 @@ impl Shared {
             .execution
             .run(std::mem::take(&mut decision.plan))
             .await;
-        let (troubles, retry) = learnt(decision.troubles, outcomes);
+        let (troubles, retry) = problems_and_retry(decision.troubles, outcomes);
         if self
             .context
             .federation
@@ -149,7 +154,7 @@ impl Shared {
         {
             K::own_queue(&self.context.queues).push(at.clone());
         }
-        let race = (!refused.is_empty()).then_some(RACE);
+        let race = (!refused.is_empty()).then_some(CONFLICT_RETRY);
         Ok([recheck, patience, retry, race].into_iter().flatten().min())
     }
 
@@ -179,11 +184,11 @@ impl Shared {
             if let Some(wait) = self.behind(&id, copy.meta()) {
                 wait_for(&namespace, wait, &mut world.pending);
             }
-            if digest.is_some_and(|digest| self.is_judged(digest, copy.meta())) {
+            if digest.is_some_and(|digest| self.is_settled(digest, copy.meta())) {
                 world.settled.insert(namespace.clone());
-                world.copies.push(bare(&**copy));
+                world.copies.push(without_spec(&**copy));
             } else {
-                world.copies.push(object(&**copy));
+                world.copies.push(grid_object(&**copy));
             }
             has_copy.insert(namespace);
         }
@@ -192,9 +197,9 @@ impl Shared {
             .filter(|namespace| !has_copy.contains(*namespace))
         {
             for name in [at.1.clone(), second_name(at)] {
-                let place = (namespace.clone(), name);
-                let id = ObjectId::namespaced(K::KIND, namespace, &place.1);
-                let found = stored::<K>(&self.context, &place);
+                let own = (namespace.clone(), name);
+                let id = ObjectId::namespaced(K::KIND, namespace, &own.1);
+                let found = cached::<K>(&self.context, &own);
                 let cached = found
                     .as_ref()
                     .and_then(|found| found.meta().resource_version.as_deref());
@@ -202,7 +207,7 @@ impl Shared {
                     wait_for(namespace, wait, &mut world.pending);
                 }
                 if found.is_some() {
-                    world.taken.insert(place);
+                    world.taken.insert(own);
                 }
             }
         }
@@ -214,32 +219,32 @@ impl Shared {
         self.context.execution.writes.behind(id, cached)
     }
 
-    fn is_judged(&self, digest: &str, metadata: &ObjectMeta) -> bool {
-        let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = judged.get(&edgegrid_plan::federation::key(metadata));
+    fn is_settled(&self, digest: &str, metadata: &ObjectMeta) -> bool {
+        let settled_copies = self.settled_copies.lock();
+        let known = settled_copies.get(&edgegrid_plan::federation::key(metadata));
         metadata.deletion_timestamp.is_none()
-            && known.is_some_and(|known| *known == Judged::new(digest, metadata))
+            && known.is_some_and(|known| *known == SettledCopy::new(digest, metadata))
     }
 
     /// Remembers the copies that nothing has to be done about.
-    fn remember(&self, digest: &str, world: &World<'_>, decision: &Decision) {
-        let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+    fn record_settled(&self, digest: &str, world: &World<'_>, decision: &Decision) {
+        let mut settled_copies = self.settled_copies.lock();
         for copy in &world.copies {
-            let place = edgegrid_plan::federation::key(&copy.metadata);
-            let is_left_alone = !decision.plan.units.contains_key(&place.0)
-                && !world.pending.contains(&place.0)
+            let own = edgegrid_plan::federation::key(&copy.metadata);
+            let is_left_alone = !decision.plan.units.contains_key(&own.0)
+                && !world.pending.contains(&own.0)
                 && copy.metadata.deletion_timestamp.is_none();
             if is_left_alone && !decision.plan.units.contains_key(Plan::WHOLE) {
-                judged.insert(place, Judged::new(digest, &copy.metadata));
+                settled_copies.insert(own, SettledCopy::new(digest, &copy.metadata));
             } else {
-                judged.remove(&place);
+                settled_copies.remove(&own);
             }
         }
     }
 }
 
 /// A copy of which only its metadata matters.
-fn bare<K: FederatedGrid>(copy: &K) -> GridObject {
+fn without_spec<K: FederatedGrid>(copy: &K) -> GridObject {
     GridObject {
         kind: K::KIND,
         metadata: copy.meta().clone(),
@@ -258,7 +263,7 @@ fn applied(plan: &Plan) -> Vec<ObjectId> {
 }
 
 /// What keeps members from getting their copies, and when to try again.
-fn learnt(
+fn problems_and_retry(
     mut troubles: BTreeMap<String, Trouble>,
     outcomes: Outcomes,
 ) -> (BTreeMap<String, Trouble>, Option<Duration>) {
@@ -266,11 +271,11 @@ fn learnt(
     for (namespace, outcome) in outcomes {
         let Err(error) = outcome else { continue };
         let wait = match error.class {
-            Class::Conflict(_) | Class::Gone | Class::Taken => RACE,
+            Class::Conflict(_) | Class::Gone | Class::Taken => CONFLICT_RETRY,
             _ => {
                 let trouble = Trouble::new(reason::REFUSED, error.to_string());
                 troubles.insert(namespace, trouble);
-                TRY_AGAIN
+                RETRY
             }
         };
         retry = Some(retry.map_or(wait, |earlier| earlier.min(wait)));

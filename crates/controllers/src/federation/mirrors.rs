@@ -1,4 +1,5 @@
-//! Keeps a mirror of every copy that the control cluster shows this member, and tells it how things stand here.
+//! Keeps a mirror of every copy that the control cluster shows this member, and reports the status of the member's grid
+//! back to the copy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,123 +14,145 @@ use edgegrid_runtime::executor::WriteError;
 use kube::runtime::reflector::{ObjectRef, Store};
 use serde_json::{Value, json};
 
-use super::session::Parent;
-use super::{FederatedGrid, object, stored};
+use super::control_cluster::ControlCluster;
+use super::{cached, grid_object};
 use crate::context::Context;
 use crate::controller;
 use crate::execute;
+use crate::federated_grid::FederatedGrid;
 use crate::grid_memory::{Memories, Memory};
-use crate::queue::key;
+use crate::queue::{Key, key};
 
 /// What all passes share.
 #[derive(Clone)]
 struct Shared<K: FederatedGrid> {
     context: Context,
-    parent: Parent,
+    control: ControlCluster,
     memories: Memories,
     copies: Store<K>,
 }
 
-/// Passes over the copies of one kind, until the queue is closed or the link is dropped.
-pub(super) async fn run<K: FederatedGrid>(context: &Context, parent: &Parent, copies: Store<K>) {
+/// Reconciles the copies of one kind, until the queue is closed or the link is dropped.
+pub(super) async fn run<K: FederatedGrid>(
+    context: &Context,
+    control: &ControlCluster,
+    copies: Store<K>,
+) {
     let shared = Shared {
         context: context.clone(),
-        parent: parent.clone(),
+        control: control.clone(),
         memories: Memories::default(),
         copies: copies.clone(),
     };
-    let pass = |copy: Arc<K>| {
+    let reconcile = |copy: Arc<K>| {
         let shared = shared.clone();
-        async move { shared.pass(&copy).await }
+        async move { shared.reconcile(&copy).await }
     };
     let queue = K::federation_queues(&context.queues).copies.clone();
-    controller::run("mirrors", copies, queue, context.metrics.clone(), pass).await;
+    controller::run("mirrors", copies, queue, context.metrics.clone(), reconcile).await;
+}
+
+/// What the caches show of one copy.
+struct Seen {
+    key: Key,
+    copy: GridObject,
+    mirror: Option<GridObject>,
+    /// The member's own grid, if it came from the control cluster.
+    local: Option<GridObject>,
+}
+
+/// How the member's grid stands, and the status of the copy that says so.
+struct Report<'a> {
+    standing: Standing<'a>,
+    wanted: Value,
 }
 
 impl<K: FederatedGrid> Shared<K> {
-    async fn pass(&self, seen: &K) -> Result<Option<Duration>, WriteError> {
+    async fn reconcile(&self, seen: &K) -> Result<Option<Duration>, WriteError> {
         let context = &self.context;
-        let copy = object(seen);
+        let copy = grid_object(seen);
         let id = mirror::id(&copy);
-        let place = (id.namespace.clone().unwrap_or_default(), id.name.clone());
-        let kept = stored::<K>(context, &place);
-        let revision = kept
+        let own = (id.namespace.clone().unwrap_or_default(), id.name.clone());
+        let mirror = cached::<K>(context, &own);
+        let revision = mirror
             .as_ref()
-            .and_then(|kept| kept.meta().resource_version.as_deref());
+            .and_then(|mirror| mirror.meta().resource_version.as_deref());
         if let Some(wait) = context.execution.writes.behind(&id, revision) {
             return Ok(Some(wait));
         }
-        let kept = kept.map(|kept| object(&*kept));
-        let local = target(&copy.metadata).and_then(|at| stored::<K>(context, &at));
+        let mirror = mirror.map(|mirror| grid_object(&*mirror));
+        let local = target(&copy.metadata).and_then(|at| cached::<K>(context, &at));
         let local = local
-            .map(|local| object(&*local))
+            .map(|local| grid_object(&*local))
             .filter(|local| is_from_control(&local.metadata));
+        let seen = Seen {
+            key: key(seen),
+            copy,
+            mirror,
+            local,
+        };
         let taken;
-        let standing = match mirror::decide(&copy, kept.as_ref(), local.is_some()) {
+        let standing = match mirror::decide(&seen.copy, seen.mirror.as_ref(), seen.local.is_some())
+        {
             Decision::Write(steps) => {
                 context.execution.run_in_order(&steps).await?;
                 return Ok(None);
             }
             Decision::Removing | Decision::Unclear => return Ok(None),
-            Decision::Removed => Some(Standing::Removed),
+            Decision::Removed => Standing::Removed,
             Decision::Taken => {
                 taken = Trouble::new(
                     reason::NAME_TAKEN,
-                    format!("{id} exists in the member and is not a copy: delete or rename it"),
+                    format!(
+                        "{id} exists in the member and is not a copy of this grid: delete or rename it"
+                    ),
                 );
-                Some(Standing::Held(&taken))
+                Standing::Held(&taken)
             }
             Decision::Settled => {
-                let held = context.federation.held.of(K::KIND, &place);
+                let unapplied = context.federation.unapplied.get(K::KIND, &own);
                 return self
-                    .settled(
-                        seen,
-                        (&copy, kept.as_ref(), local.as_ref()),
-                        held.into_values().next(),
-                    )
+                    .report_local(&seen, unapplied.into_values().next())
                     .await;
             }
         };
-        self.report(seen, (&copy, kept.as_ref()), standing).await
+        self.report(&seen, standing).await
     }
 
-    /// Tells how the member's grid stands.
-    async fn settled(
+    /// Reports how the member's grid stands.
+    async fn report_local(
         &self,
-        seen: &K,
-        (copy, kept, local): (&GridObject, Option<&GridObject>, Option<&GridObject>),
-        held: Option<Trouble>,
+        seen: &Seen,
+        unapplied: Option<Trouble>,
     ) -> Result<Option<Duration>, WriteError> {
-        let has_units = copy
+        let has_units = seen
+            .copy
             .grid_key()
             .is_some_and(|key| !self.context.caches.units(key).is_empty());
-        let standing = match (local, &held) {
-            (_, Some(trouble)) => Some(Standing::Held(trouble)),
-            (Some(local), None) => Some(Standing::Has(local)),
-            (None, None) if !has_units => Some(Standing::NoUnits),
-            (None, None) => None,
+        let standing = match (&seen.local, &unapplied) {
+            (_, Some(problem)) => Standing::Held(problem),
+            (Some(local), None) => Standing::Has(local),
+            (None, None) if !has_units => Standing::NoUnits,
+            (None, None) => return Ok(None),
         };
-        self.report(seen, (copy, kept), standing).await
+        self.report(seen, standing).await
     }
 
-    /// Writes the status of the copy if it is another one, and says how long it has to wait.
+    /// Writes the status of the copy if it is another one, and returns how long it has to wait.
     async fn report(
         &self,
-        seen: &K,
-        (copy, kept): (&GridObject, Option<&GridObject>),
-        standing: Option<Standing<'_>>,
+        seen: &Seen,
+        standing: Standing<'_>,
     ) -> Result<Option<Duration>, WriteError> {
         let now = (self.context.clock)();
-        let Some(standing) = standing else {
+        let Some(wanted) = status(&seen.copy, seen.mirror.as_ref(), &standing, now) else {
             return Ok(None);
         };
-        let Some(wanted) = status(copy, kept, &standing, now) else {
-            return Ok(None);
-        };
-        let own = key(seen);
-        let uid = copy.metadata.uid.clone().unwrap_or_default();
-        let mut memory = self.memories.take(&own, &uid);
-        let done = self.write(copy, (&standing, &wanted), &mut memory).await;
+        let uid = seen.copy.metadata.uid.clone().unwrap_or_default();
+        let mut memory = self.memories.take(&seen.key, &uid);
+        let report = Report { standing, wanted };
+        let done = self.write(&seen.copy, &report, &mut memory).await;
+        let own = seen.key.clone();
         self.memories.put(own, memory, |(namespace, name)| {
             self.copies
                 .get(&ObjectRef::new(name).within(namespace))
@@ -141,30 +164,30 @@ impl<K: FederatedGrid> Shared<K> {
     async fn write(
         &self,
         copy: &GridObject,
-        (standing, wanted): (&Standing<'_>, &Value),
+        report: &Report<'_>,
         memory: &mut Memory,
     ) -> Result<Option<Duration>, WriteError> {
-        if as_read::<K>(wanted) == copy.status {
+        if as_read::<K>(&report.wanted) == copy.status {
             return Ok(None);
         }
-        let unrest = seen_as(standing).and_then(|of| memory.report_wait(&of));
-        if let Some(wait) = unrest.max(memory.status_wait()) {
+        let debounce = report_id(&report.standing).and_then(|id| memory.report_wait(&id));
+        if let Some(wait) = debounce.max(memory.status_wait()) {
             return Ok(Some(wait));
         }
         let uid = copy.metadata.uid.as_deref();
-        let body = json!({ "status": wanted });
-        let place = execute::target(&copy.id());
-        self.parent
+        let body = json!({ "status": report.wanted });
+        let target = execute::target(&copy.id());
+        self.control
             .executor
-            .apply_status(&place, &body, manager::MEMBER, uid)
+            .apply_status(&target, &body, manager::MEMBER, uid)
             .await?;
-        memory.wrote(grid_status::bytes(wanted));
+        memory.wrote(grid_status::bytes(&report.wanted));
         Ok(None)
     }
 }
 
 /// Tells one report from another; `None` if nothing can follow that should be waited for.
-fn seen_as(standing: &Standing<'_>) -> Option<String> {
+fn report_id(standing: &Standing<'_>) -> Option<String> {
     match standing {
         Standing::Has(grid) => grid.metadata.resource_version.clone(),
         Standing::NoUnits => Some(reason::NO_UNITS.to_owned()),
@@ -177,5 +200,6 @@ fn seen_as(standing: &Standing<'_>) -> Option<String> {
 fn as_read<K: FederatedGrid>(status: &Value) -> Value {
     let grid = json!({ "metadata": {}, "spec": {}, "status": status });
     let grid: Result<K, _> = serde_json::from_value(grid);
-    grid.map(|grid| object(&grid).status).unwrap_or_default()
+    grid.map(|grid| grid_object(&grid).status)
+        .unwrap_or_default()
 }

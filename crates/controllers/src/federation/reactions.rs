@@ -1,4 +1,4 @@
-//! Who should look again when something changed that concerns many clusters.
+//! What federation enqueues when a watch shows a change.
 
 use edgegrid_api::names::{finalizer, parent_secret};
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
@@ -8,10 +8,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{ObjectMeta, PartialObjectMeta};
 
-use super::FederatedGrid;
-use crate::cache::Change;
 use crate::context::Context;
+use crate::federated_grid::FederatedGrid;
 use crate::queue::{Key, key};
+use crate::reflector::Change;
 
 /// A grid came, changed or went: an original, a copy, a mirror, or any other.
 pub(crate) fn grid<K: FederatedGrid>(context: &Context, change: &Change<K>) {
@@ -24,16 +24,16 @@ pub(crate) fn grid<K: FederatedGrid>(context: &Context, change: &Change<K>) {
     let queues = K::federation_queues(&context.queues);
     let metadata = change.object().meta();
     if is_mirror(metadata) {
-        mirror::<K>(context, &own);
+        enqueue_mirror::<K>(context, &own);
     } else if is_copy(metadata) {
         K::own_queue(&context.queues).extend(concerned.iter().cloned());
         queues.distribution.extend(concerned);
         queues.distribution.push(own);
     } else {
         K::own_queue(&context.queues).push(own.clone());
-        for copy in context.federation.copies.of(K::KIND, &own) {
+        for copy in context.federation.copies.keys(K::KIND, &own) {
             if copy.0 == parent_secret::NAMESPACE {
-                mirror::<K>(context, &copy);
+                enqueue_mirror::<K>(context, &copy);
             } else if matches!(change, Change::Removed(_)) {
                 queues.distribution.push(copy); // it has no original any more
             }
@@ -45,12 +45,12 @@ pub(crate) fn grid<K: FederatedGrid>(context: &Context, change: &Change<K>) {
 /// A member cluster came, changed or went.
 pub(crate) fn member(context: &Context, change: &Change<PartialObjectMeta<Namespace>>) {
     context.queues.federation.members.push(change.key());
-    all_originals::<DeploymentGrid>(context);
-    all_originals::<StatefulSetGrid>(context);
-    all_originals::<ServiceGrid>(context);
+    enqueue_originals::<DeploymentGrid>(context);
+    enqueue_originals::<StatefulSetGrid>(context);
+    enqueue_originals::<ServiceGrid>(context);
 }
 
-/// A member was heard of.
+/// A member renewed its Lease, or the Lease came or went.
 pub(crate) fn member_lease(context: &Context, change: &Change<Lease>) {
     let (namespace, _) = change.key();
     let now = (context.clock)();
@@ -74,8 +74,8 @@ pub(crate) fn units(context: &Context, label: &str) {
     mirrors_by_key::<ServiceGrid>(context, label, |grid| grid.spec.grid_uniq_key.as_deref());
 }
 
-/// Asks for a look at every grid that is sent to members, and at its status.
-pub(super) fn all_originals<K: FederatedGrid>(context: &Context) {
+/// Enqueues every grid that is sent to members, also for its status.
+pub(super) fn enqueue_originals<K: FederatedGrid>(context: &Context) {
     // Those that were, too: a copy may be left in a namespace that is no longer a member's.
     let is_concerned = |metadata: &ObjectMeta| {
         is_federated(metadata) || is_copy(metadata) || has_finalizer(metadata, finalizer::FEDERATED)
@@ -96,15 +96,15 @@ fn mirrors_by_key<K: FederatedGrid>(
 ) {
     let store = K::store(&context.caches);
     for grid in store.state_filter(|grid| is_mirror(grid.meta()) && key_of(grid) == Some(label)) {
-        mirror::<K>(context, &key(&*grid));
+        enqueue_mirror::<K>(context, &key(&*grid));
     }
 }
 
-/// Looks at a mirror, and at what its copy should hear.
-pub(super) fn mirror<K: FederatedGrid>(context: &Context, mirror: &Key) {
+/// Enqueues a mirror, and its copy, whose status may change.
+pub(super) fn enqueue_mirror<K: FederatedGrid>(context: &Context, mirror: &Key) {
     let queues = K::federation_queues(&context.queues);
     queues.mirrors.push(mirror.clone());
-    if let Some(namespace) = context.federation.heard.namespace() {
+    if let Some(namespace) = context.federation.control_link.namespace() {
         queues.copies.push((namespace, mirror.1.clone()));
     }
 }

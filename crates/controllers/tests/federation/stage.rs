@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, ensure};
 use edgegrid_api::names::{MEMBER_LEASE, label, parent_secret};
-use edgegrid_controllers::federation::{Connector, Registration};
+use edgegrid_controllers::registration::{Connector, Registration};
 use edgegrid_testkit::faults::{Fault, Faults};
 use edgegrid_testkit::{Cluster, eventually, node};
 use futures::FutureExt;

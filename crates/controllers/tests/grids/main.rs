@@ -10,7 +10,6 @@ mod harness;
 
 mod canary;
 mod claims;
-mod departures;
 mod drift;
 mod names;
 mod recovery;
@@ -19,4 +18,5 @@ mod rollouts;
 mod services;
 mod stage;
 mod takeovers;
+mod vanished_units;
 mod walk_through;

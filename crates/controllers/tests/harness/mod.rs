@@ -8,8 +8,8 @@ pub(crate) mod world;
 use std::time::Duration;
 
 use anyhow::Result;
-use edgegrid_controllers::federation::{Connector, by_token};
 use edgegrid_controllers::process::{self, Process};
+use edgegrid_controllers::registration::{Connector, by_token};
 use edgegrid_controllers::{Config, Metrics, Setup};
 use edgegrid_runtime::executor::{self, Executor, Limits};
 use edgegrid_runtime::shutdown::{self, Trigger};

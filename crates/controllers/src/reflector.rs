@@ -82,8 +82,8 @@ impl<K: Resource> Change<K> {
     }
 }
 
-/// A watched kind: where from, how much of it, and where to.
-pub struct Watched<K>
+/// The reflector of one kind: where from, how much of it, and where to.
+pub struct Reflector<K>
 where
     K: Resource + Clone + 'static,
     K::DynamicType: Eq + Hash + Clone,
@@ -100,7 +100,7 @@ where
     pub writer: Writer<K>,
 }
 
-impl<K> Watched<K>
+impl<K> Reflector<K>
 where
     K: Resource + 'static,
     K: Clone + DeserializeOwned + Debug + Send + Sync,
@@ -178,6 +178,11 @@ fn changes<K: Resource>(
         .collect();
     changes.extend(before.into_values().map(Change::Removed));
     changes.into_iter()
+}
+
+/// Drops `managedFields` altogether.
+pub(crate) fn drop_managed_fields<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
 }
 
 /// Whether an event only showed again what was known, as a list does.

@@ -1,4 +1,5 @@
-//! Makes a member's grids as its mirrors say, whether the control cluster is in reach or not.
+//! Applies the mirrors in a member: the grid as its mirror says, drift put back, whether the control cluster is in reach
+//! or not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,18 +14,19 @@ use edgegrid_runtime::executor::{Class, WriteError};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
 
-use super::{FederatedGrid, object, reactions, stored};
+use super::{cached, grid_object, reactions};
 use crate::context::Context;
 use crate::controller;
-use crate::departures::Departure;
+use crate::federated_grid::FederatedGrid;
 use crate::notify::Notifier;
 use crate::queue::{Key, key};
+use crate::vanished_units::Vanished;
 
 /// Why a pass could not be made.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("look whether namespace {name} exists")]
-    Look {
+    #[error("read namespace {name}")]
+    Namespace {
         name: String,
         #[source]
         source: kube::Error,
@@ -40,35 +42,42 @@ struct Shared {
     notifier: Notifier,
 }
 
-/// Passes over the mirrors of one kind until the queue is closed.
+/// Reconciles the mirrors of one kind until the queue is closed.
 pub(super) async fn run<K: FederatedGrid>(context: &Context) {
     let executor = context.execution.executor.clone();
     let shared = Shared {
         context: context.clone(),
         notifier: Notifier::new(context.client.clone(), executor, K::FEDERATION),
     };
-    let pass = |mirror: Arc<K>| {
+    let reconcile = |mirror: Arc<K>| {
         let shared = shared.clone();
-        async move { shared.pass(&*mirror).await }
+        async move { shared.reconcile(&*mirror).await }
     };
     let queue = K::federation_queues(&context.queues).mirrors.clone();
     let store = K::store(&context.caches).clone();
-    controller::run("member_grids", store, queue, context.metrics.clone(), pass).await;
+    controller::run(
+        "member_grids",
+        store,
+        queue,
+        context.metrics.clone(),
+        reconcile,
+    )
+    .await;
 }
 
 impl Shared {
-    async fn pass<K: FederatedGrid>(&self, seen: &K) -> Result<Option<Duration>, Error> {
+    async fn reconcile<K: FederatedGrid>(&self, seen: &K) -> Result<Option<Duration>, Error> {
         let context = &self.context;
         // Only a member follows mirrors: after it left, what it has is its own.
-        let is_member = context.federation.heard.namespace().is_some();
+        let is_member = context.federation.control_link.namespace().is_some();
         if !is_member || !is_mirror(seen.meta()) || seen.meta().deletion_timestamp.is_some() {
             return Ok(None);
         }
         let Some(at) = target(seen.meta()) else {
             return Ok(None);
         };
-        let kept = object(seen);
-        let local = stored::<K>(context, &at);
+        let mirror = grid_object(seen);
+        let local = cached::<K>(context, &at);
         let id = ObjectId::namespaced(K::KIND, &at.0, &at.1);
         let revision = local
             .as_ref()
@@ -76,16 +85,16 @@ impl Shared {
         if let Some(wait) = context.execution.writes.behind(&id, revision) {
             return Ok(Some(wait));
         }
-        let local = local.map(|local| object(&*local));
-        let decision = self.decide(&kept, local.as_ref(), &at.0).await?;
-        self.tell(seen, &kept, decision.trouble.as_ref()).await;
+        let local = local.map(|local| grid_object(&*local));
+        let decision = self.decide(&mirror, local.as_ref(), &at.0).await?;
+        self.tell(seen, &mirror, decision.trouble.as_ref()).await;
         let recheck = decision.plan.recheck;
         let outcomes = context.execution.run(decision.plan).await;
         let failed = outcomes.into_values().find_map(Result::err);
         let trouble = decision
             .trouble
             .or_else(|| failed.as_ref().and_then(refused));
-        self.note::<K>(&key(seen), trouble);
+        self.set_unapplied::<K>(&key(seen), trouble);
         match failed {
             Some(error) => Err(error.into()),
             None => Ok(recheck),
@@ -95,13 +104,13 @@ impl Shared {
     /// Decides, and looks for the namespace where that matters.
     async fn decide(
         &self,
-        kept: &GridObject,
+        mirror: &GridObject,
         local: Option<&GridObject>,
         namespace: &str,
     ) -> Result<Decision, Error> {
         let context = &self.context;
         let now = (context.clock)();
-        let key = kept.grid_key().unwrap_or_default();
+        let key = mirror.grid_key().unwrap_or_default();
         let mut world = World {
             local,
             has_units: !context.caches.units(key).is_empty(),
@@ -110,7 +119,7 @@ impl Shared {
             creates_namespaces: context.config.creates_namespaces,
             grace: context.config.unit_grace,
         };
-        let first = decide(kept, &world, now);
+        let first = decide(mirror, &world, now);
         if !first.needs_look {
             return Ok(first);
         }
@@ -118,58 +127,67 @@ impl Shared {
         let found = namespaces
             .get_opt(namespace)
             .await
-            .map_err(|source| Error::Look {
+            .map_err(|source| Error::Namespace {
                 name: namespace.to_owned(),
                 source,
             })?;
         world.namespace_exists = Some(found.is_some());
-        Ok(decide(kept, &world, now))
+        Ok(decide(mirror, &world, now))
     }
 
     /// Whether the nodes lost the label, all of them; a Node object that went counts as an outage.
     fn lost_label(&self, label: &str, local: Option<&GridObject>) -> bool {
-        let departures = &self.context.caches.departures;
+        let vanished = &self.context.caches.vanished_units;
         let states = local.and_then(|local| local.status["states"].as_object());
         let mut units = states.into_iter().flat_map(|states| states.keys());
-        departures.last(label) == Some(Departure::LabelLost)
-            && units.all(|unit| departures.of(label, unit) != Some(Departure::NodeDeleted))
+        vanished.last(label) == Some(Vanished::LabelLost)
+            && units.all(|unit| vanished.get(label, unit) != Some(Vanished::NodeDeleted))
     }
 
-    async fn tell<K: FederatedGrid>(&self, seen: &K, kept: &GridObject, trouble: Option<&Trouble>) {
-        let mut notices: Vec<Notice> = trouble.map(warning).into_iter().collect();
-        let name = kept.metadata.name.as_deref().unwrap_or_default();
-        let is_missed = self.context.federation.heard.misses(K::KIND, name)
-            && !mirror::is_removed(&kept.metadata);
-        let missing = is_missed.then(|| {
+    async fn tell<K: FederatedGrid>(
+        &self,
+        seen: &K,
+        mirror: &GridObject,
+        problem: Option<&Trouble>,
+    ) {
+        let mut notices: Vec<Notice> = problem.map(warning).into_iter().collect();
+        let name = mirror.metadata.name.as_deref().unwrap_or_default();
+        let is_missing = self
+            .context
+            .federation
+            .control_link
+            .is_missing(K::KIND, name)
+            && !mirror::is_removed(&mirror.metadata);
+        let missing = is_missing.then(|| {
             Trouble::new(
                 reason::COPY_MISSING,
-                "the control cluster no longer shows this grid and did not ask to remove it: it stays as it was last; \
-                 `edgegrid leave` if this cluster is no longer a member",
+                "the control cluster no longer shows this grid and did not ask to remove it, so this cluster keeps it as it is; \
+                 run `edgegrid leave` if this cluster is no longer a member",
             )
         });
         notices.extend(missing.as_ref().map(warning));
-        if let Some(at) = target(&kept.metadata) {
-            self.miss::<K>(&at, missing);
+        if let Some(at) = target(&mirror.metadata) {
+            self.set_missing::<K>(&at, missing);
         }
         let about = seen.object_ref(&());
         self.notifier.notify(&key(seen), &about, &notices).await;
     }
 
-    /// Notes whether the control cluster no longer shows a grid, and lets its status say so.
-    fn miss<K: FederatedGrid>(&self, grid: &Key, trouble: Option<Trouble>) {
+    /// Notes whether the control cluster no longer shows a grid, and enqueues the grid, whose condition says so.
+    fn set_missing<K: FederatedGrid>(&self, grid: &Key, problem: Option<Trouble>) {
         let missing = &self.context.federation.missing;
-        if missing.set(K::KIND, grid, &whole(trouble)) {
+        if missing.set(K::KIND, grid, &whole(problem)) {
             let count = i64::try_from(missing.all().len()).unwrap_or(i64::MAX);
             self.context.metrics.copies_missing.set(count);
             K::own_queue(&self.context.queues).push(grid.clone());
         }
     }
 
-    /// Notes what is wrong, and lets the control cluster hear it.
-    fn note<K: FederatedGrid>(&self, place: &Key, trouble: Option<Trouble>) {
-        let troubles = whole(trouble);
-        if self.context.federation.held.set(K::KIND, place, &troubles) {
-            reactions::mirror::<K>(&self.context, place);
+    /// Notes why a mirror cannot be applied, and enqueues its copy, whose status says so.
+    fn set_unapplied<K: FederatedGrid>(&self, mirror: &Key, problem: Option<Trouble>) {
+        let unapplied = &self.context.federation.unapplied;
+        if unapplied.set(K::KIND, mirror, &whole(problem)) {
+            reactions::enqueue_mirror::<K>(&self.context, mirror);
         }
     }
 }

@@ -1,19 +1,20 @@
 //! How the last node of a unit went: by losing its label, or with its Node object.
 //!
-//! The first is somebody's wish, and the unit's workloads go at once. The second may be an
-//! autoscaler, a site that registers again, an outage: the workloads wait. The cluster shows
+//! The first is intended, and the unit's workloads go at once. The second may be an
+//! autoscaler, a site that registers again, an outage: the workloads wait for the grace period. The cluster shows
 //! only that the node is gone, so it must be noted as it happens.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use edgegrid_plan::SiteNode;
+use parking_lot::Mutex;
 
-use crate::cache::Change;
+use crate::reflector::Change;
 
-/// How the last node of a unit went.
+/// How the last node of a unit went, and the unit with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Departure {
+pub enum Vanished {
     /// Its label was removed or got another value.
     LabelLost,
     /// Its Node object was deleted, or replaced by another of the same name.
@@ -22,50 +23,51 @@ pub enum Departure {
 
 /// What was seen of each unit's last node, by label key and value.
 #[derive(Clone, Default)]
-pub struct Departures(Arc<Mutex<Seen>>);
+pub struct VanishedUnits(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
-struct Seen {
-    units: BTreeMap<(String, String), Departure>,
-    /// The last one of each label key.
-    last: BTreeMap<String, Departure>,
+struct Inner {
+    by_unit: BTreeMap<(String, String), Vanished>,
+    /// The last unit of each label key.
+    by_key: BTreeMap<String, Vanished>,
 }
 
-impl Departures {
+impl VanishedUnits {
     /// How the last node that had this label went; `None` when it was not seen going.
-    pub fn of(&self, label: &str, unit: &str) -> Option<Departure> {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.units
+    pub fn get(&self, label: &str, unit: &str) -> Option<Vanished> {
+        let inner = self.0.lock();
+        inner
+            .by_unit
             .get(&(label.to_owned(), unit.to_owned()))
             .copied()
     }
 
     /// How the last node that had this label key went; `None` when it was not seen going.
-    pub fn last(&self, label: &str) -> Option<Departure> {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.last.get(label).copied()
+    pub fn last(&self, label: &str) -> Option<Vanished> {
+        let inner = self.0.lock();
+        inner.by_key.get(label).copied()
     }
 
     /// Notes what a change of a Node means to the units of these label keys, and returns the keys
     /// whose units it concerns.
     pub fn apply(&self, change: &Change<SiteNode>, keys: &BTreeSet<String>) -> BTreeSet<String> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let departure = departure(change);
+        let mut inner = self.0.lock();
+        let cause = cause(change);
         let mut concerned = BTreeSet::new();
         for key in keys {
             let (old, new) = (
                 value(change.before().map(|node| &**node), key),
                 value(change.after().map(|node| &**node), key),
             );
-            if old == new && departure == Departure::LabelLost {
+            if old == new && cause == Vanished::LabelLost {
                 continue;
             }
             if let Some(unit) = &old {
-                seen.units.insert((key.clone(), unit.clone()), departure);
-                seen.last.insert(key.clone(), departure);
+                inner.by_unit.insert((key.clone(), unit.clone()), cause);
+                inner.by_key.insert(key.clone(), cause);
             }
             if let Some(unit) = &new {
-                seen.units.remove(&(key.clone(), unit.clone()));
+                inner.by_unit.remove(&(key.clone(), unit.clone()));
             }
             if old.is_some() || new.is_some() {
                 concerned.insert(key.clone());
@@ -76,19 +78,17 @@ impl Departures {
 
     /// Forgets the label keys that nobody asks for any more.
     pub fn retain(&self, keys: &BTreeSet<String>) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.units.retain(|(key, _), _| keys.contains(key));
-        seen.last.retain(|key, _| keys.contains(key));
+        let mut inner = self.0.lock();
+        inner.by_unit.retain(|(key, _), _| keys.contains(key));
+        inner.by_key.retain(|key, _| keys.contains(key));
     }
 }
 
-fn departure(change: &Change<SiteNode>) -> Departure {
+fn cause(change: &Change<SiteNode>) -> Vanished {
     match change {
-        Change::Added(_) => Departure::LabelLost,
-        Change::Changed { old, new } if old.metadata.uid == new.metadata.uid => {
-            Departure::LabelLost
-        }
-        Change::Changed { .. } | Change::Removed(_) => Departure::NodeDeleted,
+        Change::Added(_) => Vanished::LabelLost,
+        Change::Changed { old, new } if old.metadata.uid == new.metadata.uid => Vanished::LabelLost,
+        Change::Changed { .. } | Change::Removed(_) => Vanished::NodeDeleted,
     }
 }
 
@@ -110,11 +110,11 @@ mod tests {
         Arc::new(node)
     }
 
-    fn after(change: &Change<SiteNode>) -> (Option<Departure>, usize) {
-        let departures = Departures::default();
+    fn after(change: &Change<SiteNode>) -> (Option<Vanished>, usize) {
+        let vanished = VanishedUnits::default();
         let keys = BTreeSet::from(["zone".to_owned()]);
-        let concerned = departures.apply(change, &keys);
-        (departures.of("zone", "a"), concerned.len())
+        let concerned = vanished.apply(change, &keys);
+        (vanished.get("zone", "a"), concerned.len())
     }
 
     fn changed(old: Arc<SiteNode>, new: Arc<SiteNode>) -> Change<SiteNode> {
@@ -122,19 +122,19 @@ mod tests {
     }
 
     #[test]
-    fn a_label_taken_off_or_changed_is_a_wish() {
+    fn a_label_taken_off_or_changed_is_intended() {
         for new in [node("1", None), node("1", Some("b"))] {
             let change = changed(node("1", Some("a")), new);
-            assert_eq!(after(&change), (Some(Departure::LabelLost), 1));
+            assert_eq!(after(&change), (Some(Vanished::LabelLost), 1));
         }
     }
 
     #[test]
     fn a_deleted_node_and_one_that_came_back_as_another_are_not() {
         let deleted = Change::Removed(node("1", Some("a")));
-        assert_eq!(after(&deleted), (Some(Departure::NodeDeleted), 1));
+        assert_eq!(after(&deleted), (Some(Vanished::NodeDeleted), 1));
         let replaced = changed(node("1", Some("a")), node("2", None));
-        assert_eq!(after(&replaced), (Some(Departure::NodeDeleted), 1));
+        assert_eq!(after(&replaced), (Some(Vanished::NodeDeleted), 1));
     }
 
     #[test]

@@ -2,14 +2,15 @@
 //! others: two hundred members with a hundred grids make twenty thousand.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use edgegrid_plan::Kind;
 use edgegrid_plan::federation::stands_for;
 
-use super::FederatedGrid;
-use crate::cache::Change;
+use crate::federated_grid::FederatedGrid;
 use crate::queue::Key;
+use crate::reflector::Change;
+use parking_lot::RwLock;
 
 /// Copies and mirrors by the grid they stand for.
 #[derive(Clone, Default)]
@@ -20,15 +21,15 @@ type Index = BTreeMap<(Kind, Key), BTreeSet<Key>>;
 
 impl Copies {
     /// Where the copies and mirrors of a grid are.
-    pub(crate) fn of(&self, kind: Kind, grid: &Key) -> Vec<Key> {
-        let index = self.0.read().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn keys(&self, kind: Kind, grid: &Key) -> Vec<Key> {
+        let index = self.0.read();
         let found = index.get(&(kind, grid.clone()));
         found.into_iter().flatten().cloned().collect()
     }
 
     /// Takes a change in and returns the grids whose copies it concerns.
     pub(crate) fn apply<K: FederatedGrid>(&self, change: &Change<K>) -> BTreeSet<Key> {
-        let mut index = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.0.write();
         let own = change.key();
         let mut concerned = BTreeSet::new();
         if let Some(grid) = change.before().and_then(|old| stands_for(old.meta())) {
