@@ -18,15 +18,15 @@ use crate::vanished_units::VanishedUnits;
 pub struct Caches {
     /// All Nodes, without what no plan reads.
     pub nodes: Store<SiteNode>,
-    /// All NodeUnits.
+    /// NodeUnits of the whole cluster.
     pub node_units: Store<NodeUnit>,
-    /// All NodeGroups.
+    /// NodeGroups of the whole cluster.
     pub node_groups: Store<NodeGroup>,
-    /// All DeploymentGrids.
+    /// DeploymentGrids of all namespaces; originals, copies and mirrors, too.
     pub deployment_grids: Store<DeploymentGrid>,
-    /// All StatefulSetGrids.
+    /// StatefulSetGrids of all namespaces; originals, copies and mirrors, too.
     pub stateful_set_grids: Store<StatefulSetGrid>,
-    /// All ServiceGrids.
+    /// ServiceGrids of all namespaces; originals, copies and mirrors, too.
     pub service_grids: Store<ServiceGrid>,
     /// Deployments with a grid's label.
     pub deployments: Children,
@@ -36,7 +36,7 @@ pub struct Caches {
     pub services: Children,
     /// Namespaces of member clusters, without anything but their metadata.
     pub members: Store<PartialObjectMeta<Namespace>>,
-    /// Leases by which members are heard of.
+    /// Leases that members renew.
     pub member_leases: Store<Lease>,
     /// How units lost their last node.
     pub vanished_units: VanishedUnits,

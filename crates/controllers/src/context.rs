@@ -41,13 +41,13 @@ pub struct Context {
     pub client: Client,
     /// Grace periods and what a member may make.
     pub config: Config,
-    /// What the watches show.
+    /// One cache per kind.
     pub caches: Caches,
-    /// NodeUnits and NodeGroups as they bear on nodes.
+    /// Which NodeUnits and NodeGroups claim which node.
     pub sites: SiteView,
     /// Nodes that could not be written.
     pub node_failures: NodeFailures,
-    /// Objects to reconcile.
+    /// One queue of objects to reconcile per kind.
     pub queues: Queues,
     /// Executes plans, and knows its own last writes.
     pub execution: Execution,

@@ -14,9 +14,9 @@ use crate::context::Context;
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("read the definition of NodeUnit")]
+    #[error("read CustomResourceDefinition {name}", name = NodeUnit::crd_name())]
     Read(#[source] kube::Error),
-    #[error("make NodeUnit {UNIT_NODE_ALL}")]
+    #[error("create NodeUnit {UNIT_NODE_ALL}")]
     Make(#[source] WriteError),
 }
 
@@ -25,7 +25,7 @@ pub async fn run(context: &Context) {
     let mut backoff = Backoff::new(Pace::default());
     while let Err(error) = ensure(context).await {
         let wait = backoff.failure(&(), 0);
-        warn!(?wait, %error, cause = ?std::error::Error::source(&error), "no default unit yet");
+        warn!(?wait, %error, cause = ?std::error::Error::source(&error), "cannot create the default NodeUnit, retrying");
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = context.queues.node_units.closed() => return,

@@ -1,4 +1,4 @@
-//! Our definitions in the cluster: made or upgraded by the leader before it starts to work.
+//! Our CustomResourceDefinitions: installed or upgraded by the leader before it starts to work.
 
 use std::time::Duration;
 
@@ -28,25 +28,25 @@ const PACE: Pace = Pace {
 /// Why a definition is not yet as it should be.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("read definition {name}")]
+    #[error("read CustomResourceDefinition {name}")]
     Read {
         name: String,
         #[source]
         source: kube::Error,
     },
-    #[error("write definition {name}")]
+    #[error("write CustomResourceDefinition {name}")]
     Written {
         name: String,
         #[source]
         source: WriteError,
     },
-    #[error("wait until definition {name} is established")]
+    #[error("wait until CustomResourceDefinition {name} is established")]
     Established {
         name: String,
         #[source]
         source: wait::Error,
     },
-    #[error("definition {name} as JSON")]
+    #[error("convert CustomResourceDefinition {name} to JSON")]
     Json {
         name: String,
         #[source]
@@ -55,7 +55,7 @@ enum Error {
 }
 
 impl Error {
-    /// Whether we may not even look.
+    /// Whether we have no right to read it.
     fn is_forbidden(&self) -> bool {
         let Self::Established { source, .. } = self else {
             return false;
@@ -76,7 +76,7 @@ pub async fn ensure(client: &Client, execution: &Execution) {
         let mut backoff = Backoff::new(PACE);
         while let Err(error) = ensure_one(client, execution, &wanted).await {
             let wait = backoff.failure(&(), 0);
-            warn!(definition = name, error = %chain(&error), ?wait, "definition not ready");
+            warn!(crd = name, error = %chain(&error), ?wait, "cannot install CustomResourceDefinition, retrying");
             tokio::time::sleep(wait).await;
         }
     }
@@ -90,11 +90,11 @@ pub async fn served(client: &Client) {
         let mut backoff = Backoff::new(PACE);
         while let Err(error) = established(client, &name).await {
             if error.is_forbidden() {
-                warn!(definition = name, error = %chain(&error), "not known whether the definition is served");
+                warn!(crd = name, error = %chain(&error), "cannot read CustomResourceDefinition, going on as if it were established: grant get, list and watch on it");
                 break;
             }
             let wait = backoff.failure(&(), 0);
-            debug!(definition = name, error = %chain(&error), ?wait, "definition not seen yet");
+            debug!(crd = name, error = %chain(&error), ?wait, "CustomResourceDefinition not established yet");
             tokio::time::sleep(wait).await;
         }
     }
@@ -124,10 +124,10 @@ async fn ensure_one(
         Decision::Keep => {}
         Decision::Newer(version) => {
             info!(
-                definition = name,
+                crd = name,
                 version,
                 ours = edgegrid_api::SCHEMA_VERSION,
-                "definition of a newer edgegrid kept"
+                "CustomResourceDefinition is of a newer edgegrid, keeping it"
             );
         }
         Decision::Write(step) => write(execution, &name, &step, live.is_some()).await?,
@@ -154,12 +154,12 @@ async fn write(execution: &Execution, name: &str, step: &Step, exists: bool) -> 
     match execution.run_in_order(std::slice::from_ref(step)).await {
         Ok(()) => {
             let what = if exists { "upgraded" } else { "created" };
-            info!(definition = name, "{what} definition");
+            info!(crd = name, "{what} CustomResourceDefinition");
             Ok(())
         }
         Err(error) if exists && matches!(error.class, Class::Forbidden(_)) => {
             // Somebody else installs definitions here; what is there may well do.
-            warn!(definition = name, %error, "older definition kept, no right to upgrade it");
+            warn!(crd = name, %error, "cannot upgrade CustomResourceDefinition, keeping the older one: grant patch on it");
             Ok(())
         }
         Err(source) => Err(Error::Written {

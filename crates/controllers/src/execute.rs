@@ -18,12 +18,12 @@ pub type Outcomes = BTreeMap<String, Result<(), WriteError>>;
 /// whoever asks in order: a grid of a thousand units must not stand before one of a single unit.
 const SIDE_BY_SIDE: usize = 16;
 
-/// Makes plans true.
+/// Executes plans and remembers what was written.
 #[derive(Clone)]
 pub struct Execution {
-    /// Makes the writes.
+    /// Sends the writes, while this process is the leader.
     pub executor: Executor,
-    /// What was written last.
+    /// Our last write of each object.
     pub writes: Writes,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Reads the caches.
+    /// Reads the caches for one grid.
     pub(crate) fn new(context: &Context, children: &Children, grid: &Grid) -> Self {
         let caches = &context.caches;
         let key = grid.key.as_deref().unwrap_or_default();

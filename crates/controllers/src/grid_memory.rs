@@ -20,7 +20,7 @@ use crate::queue::Key;
 pub(crate) struct Memory {
     /// The grid it is about: one of the same name that came later is another.
     uid: String,
-    /// How writes failed.
+    /// Writes that failed, and when to repeat them.
     pub(crate) failures: Failures,
     /// What was found as wanted.
     pub(crate) judged: BTreeMap<String, Judged>,

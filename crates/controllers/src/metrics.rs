@@ -9,9 +9,9 @@ use prometheus_client::registry::Registry;
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All is as wanted.
+    /// Everything is as wanted.
     Completed,
-    /// Something is waited for.
+    /// To be repeated after a while.
     Waiting,
     /// An error; the pass is repeated later.
     Failed,

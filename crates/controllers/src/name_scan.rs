@@ -21,7 +21,7 @@ pub struct Scan<'a> {
     pub kind: Kind,
     /// Namespace of the grid.
     pub namespace: &'a str,
-    /// The grid.
+    /// The grid that the names are for.
     pub owner: Owner<'a>,
     /// Cached objects that carry a grid's label.
     pub labelled: &'a Children,

@@ -36,7 +36,7 @@ async fn reconcile(
     if let Some(wait) = context.execution.writes.behind(&id, cached) {
         return Ok(Some(wait));
     }
-    let sites = context.sites.of(&context.caches);
+    let sites = context.sites.current(&context.caches);
     let plan = node::plan(&node, &sites, (context.clock)());
     notifier
         .notify(&key, &node.object_ref(&()), &plan.notices)

@@ -50,7 +50,7 @@ async fn reconcile(
     }
     let (plan, status) = {
         let nodes = context.caches.nodes.state();
-        let sites = context.sites.of(&context.caches);
+        let sites = context.sites.current(&context.caches);
         let failures = context.node_failures.all();
         let world = World {
             nodes: &nodes,
@@ -87,7 +87,7 @@ async fn reconcile(
     Ok(outcome?.or(recheck))
 }
 
-/// Writes a status.
+/// Writes the status of a NodeUnit or NodeGroup.
 pub(crate) async fn report(
     context: &Context,
     id: &ObjectId,

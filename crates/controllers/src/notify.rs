@@ -49,7 +49,7 @@ impl Notifier {
                 continue; // the new leader tells
             }
             if let Err(error) = self.recorder.publish(&event(&notice), about).await {
-                warn!(kind = about.kind, name = about.name, reason = notice.reason, %error, "event not recorded");
+                warn!(kind = about.kind, name = about.name, reason = notice.reason, %error, "cannot record event");
             }
         }
     }

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// What [`run`] waits for before anything else.
-const DEFINITIONS: &str = "definitions of edgegrid's kinds";
+const DEFINITIONS: &str = "CustomResourceDefinitions of edgegrid";
 
 /// What the controllers need to run.
 pub struct Setup {
@@ -72,9 +72,9 @@ pub struct Process {
     pub elector: Option<Elector>,
     /// Whether our definitions are made and upgraded, or somebody else does that.
     pub manages_definitions: bool,
-    /// Is told what is waited for.
+    /// Shows what the process still waits for.
     pub readiness: Readiness,
-    /// When to end.
+    /// Asks the process to end.
     pub shutdown: Shutdown,
 }
 

@@ -1,11 +1,11 @@
 //! One watch per kind, and a copy of what it shows.
 //!
 //! ```text
-//! watch ─► prune ─► store (kube's reflector) ─► what changed? ─► tell
+//! watch ─► prune ─► store (kube's reflector) ─► what changed? ─► reactions
 //! ```
 //!
 //! The reflector does not say what an event changed, which is what saves work here: a heartbeat
-//! changes nothing that anybody decides on. Whoever is told finds the change in the store.
+//! changes nothing that anybody decides on. Whoever reacts finds the change in the store.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -30,9 +30,9 @@ pub enum Change<K> {
     Added(Arc<K>),
     /// Seen before and different now.
     Changed {
-        /// The object before.
+        /// As it was before.
         old: Arc<K>,
-        /// The object now.
+        /// As the watch shows it now.
         new: Arc<K>,
     },
     /// Gone; this is how it was last.
@@ -76,7 +76,7 @@ impl<K: Resource> Change<K> {
         }
     }
 
-    /// Its key.
+    /// Namespace and name of the object.
     pub fn key(&self) -> Key {
         key(&**self.object())
     }
@@ -88,15 +88,15 @@ where
     K: Resource + Clone + 'static,
     K::DynamicType: Eq + Hash + Clone,
 {
-    /// What to watch.
+    /// Which kind, in which namespaces.
     pub api: Api<K>,
-    /// Which of it.
+    /// Label and field selectors.
     pub selection: watcher::Config,
     /// Its group, version and kind, for kinds known only at run time.
     pub kind: K::DynamicType,
-    /// Drops what nobody reads.
+    /// Drops the fields that nobody reads.
     pub prune: fn(&mut K),
-    /// Where it is kept.
+    /// The store that it fills.
     pub writer: Writer<K>,
 }
 
@@ -106,8 +106,8 @@ where
     K: Clone + DeserializeOwned + Debug + Send + Sync,
     K::DynamicType: Eq + Hash + Clone + Debug,
 {
-    /// Watches for ever and tells of each change once the store shows it.
-    pub async fn run(self, mut tell: impl FnMut(Change<K>)) {
+    /// Watches for ever, and calls `changed` for each change once the store shows it.
+    pub async fn run(self, mut changed: impl FnMut(Change<K>)) {
         let Self {
             api,
             selection,
@@ -124,11 +124,11 @@ where
                     let before = concerned(&store, &event, &kind);
                     writer.apply_watcher_event(&event);
                     let after = concerned(&store, &event, &kind);
-                    changes(before, after).for_each(&mut tell);
+                    changes(before, after).for_each(&mut changed);
                 }
                 Ok(None) => return,
-                // The watcher itself waits and resumes; here it only becomes visible.
-                Err(error) => warn!(kind = %K::plural(&kind), %error, "watch interrupted"),
+                // The watcher itself waits and resumes.
+                Err(error) => warn!(kind = %K::plural(&kind), %error, "watch failed, retrying"),
             }
         }
     }

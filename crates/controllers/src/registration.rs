@@ -12,7 +12,7 @@ use kube::Client;
 /// What a member needs to reach its control cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Registration {
-    /// Where and as whom.
+    /// URL, token and CA of the control cluster.
     pub access: Access,
     /// The member's namespace there.
     pub namespace: String,
@@ -22,17 +22,17 @@ pub struct Registration {
 pub type Connector =
     Arc<dyn Fn(Registration) -> BoxFuture<'static, Result<Client, ConnectError>> + Send + Sync>;
 
-/// Why a Secret registers nobody.
+/// Why a Secret does not register this cluster as a member.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something is missing.
+    /// The Secret lacks a key.
     #[error(
-        "Secret {}/{} has no {key}: register the cluster again",
+        "Secret {}/{} has no {key}: register the cluster again with `edgegrid join`",
         parent_secret::NAMESPACE,
         parent_secret::NAME
     )]
     Missing {
-        /// What.
+        /// The key that is missing or empty.
         key: &'static str,
     },
 }
@@ -45,7 +45,7 @@ pub fn by_token(agent: &'static str) -> Connector {
 }
 
 impl Registration {
-    /// Reads the Secret.
+    /// Reads the Secret that registers a member.
     pub fn read(secret: &Secret) -> Result<Self, Error> {
         let value = |key: &'static str| {
             let data = secret.data.as_ref().and_then(|data| data.get(key));

@@ -26,7 +26,7 @@ pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
     if matches!(change, Change::Removed(_)) {
         context.node_failures.note(&change.key().1, None);
     }
-    let sites = context.sites.of(&context.caches);
+    let sites = context.sites.current(&context.caches);
     let looks = [change.before(), change.after()];
     let mut units: BTreeSet<String> = leaving(&sites).collect();
     for look in looks.iter().flatten() {
@@ -51,7 +51,7 @@ pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
 
 /// A NodeUnit came, changed or went.
 pub(crate) fn node_unit(context: &Context, change: &Change<NodeUnit>) {
-    context.sites.changed();
+    context.sites.invalidate();
     context.queues.node_units.push(change.key());
     if let Change::Changed { old, new } = change
         && is_same_unit(old, new)
@@ -83,7 +83,7 @@ pub(crate) fn node_unit(context: &Context, change: &Change<NodeUnit>) {
 
 /// A NodeGroup came, changed or went.
 pub(crate) fn node_group(context: &Context, change: &Change<NodeGroup>) {
-    context.sites.changed();
+    context.sites.invalidate();
     context.queues.node_groups.push(change.key());
     if let Change::Changed { old, new } = change
         && is_same_group(old, new)
@@ -98,7 +98,7 @@ pub(crate) fn node_group(context: &Context, change: &Change<NodeGroup>) {
             .gone(&ObjectId::cluster(Kind::NodeGroup, &name));
     }
     let looks: Vec<&Arc<NodeGroup>> = change.before().into_iter().chain(change.after()).collect();
-    let sites = context.sites.of(&context.caches);
+    let sites = context.sites.current(&context.caches);
     let concerned: Vec<&Site> = sites
         .all()
         .iter()
@@ -116,7 +116,7 @@ pub(crate) fn node_group(context: &Context, change: &Change<NodeGroup>) {
 
 /// Asks for a look at some nodes, and at all units of these: who wins on them may have changed.
 fn nodes_where(context: &Context, is_concerned: impl Fn(&SiteNode) -> bool) {
-    let sites = context.sites.of(&context.caches);
+    let sites = context.sites.current(&context.caches);
     let mut units = BTreeSet::new();
     let nodes = context.caches.nodes.state();
     for one in nodes.iter().filter(|one| is_concerned(one)) {

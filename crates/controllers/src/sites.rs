@@ -1,4 +1,4 @@
-//! NodeUnits and NodeGroups as they bear on nodes, looked at once per change and not once per node;
+//! Which NodeUnits and NodeGroups claim which node, worked out once per change and not once per node;
 //! and which nodes could not be written.
 
 use std::collections::BTreeMap;
@@ -9,23 +9,23 @@ use edgegrid_plan::site::Sites;
 use crate::caches::Caches;
 use parking_lot::{Mutex, MutexGuard};
 
-/// The latest look at all units and groups.
+/// All NodeUnits and NodeGroups, worked out again when one of them changed.
 #[derive(Clone, Default)]
 pub struct SiteView(Arc<Mutex<Option<Arc<Sites>>>>);
 
 impl SiteView {
     /// All units and groups as the caches show them.
-    pub fn of(&self, caches: &Caches) -> Arc<Sites> {
+    pub fn current(&self, caches: &Caches) -> Arc<Sites> {
         let mut seen = self.0.lock();
-        let look = || {
+        let compute = || {
             let (units, groups) = (caches.node_units.state(), caches.node_groups.state());
             Arc::new(Sites::new(&units, &groups))
         };
-        seen.get_or_insert_with(look).clone()
+        seen.get_or_insert_with(compute).clone()
     }
 
-    /// A unit or group changed: the next one who asks looks again.
-    pub fn changed(&self) {
+    /// To be called when a unit or group changed: the next caller of [`Self::current`] gets fresh ones.
+    pub fn invalidate(&self) {
         *self.0.lock() = None;
     }
 }
@@ -35,7 +35,7 @@ impl SiteView {
 pub struct NodeFailures(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl NodeFailures {
-    /// All of them.
+    /// Each such node, with the error of its last write.
     pub fn all(&self) -> BTreeMap<String, String> {
         self.failures().clone()
     }

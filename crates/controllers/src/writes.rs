@@ -33,7 +33,7 @@ impl Writes {
         self.insert(id, revision);
     }
 
-    /// Notes a deletion.
+    /// Notes that we deleted an object.
     pub fn deleted(&self, id: &ObjectId) {
         self.insert(id, None);
     }

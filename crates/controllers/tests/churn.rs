@@ -17,6 +17,7 @@ use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit};
 use edgegrid_runtime::LeaseConfig;
 use edgegrid_testkit::faults::Fault;
 use edgegrid_testkit::{Cluster, grid, group, unit};
+use fastrand::Rng;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
@@ -26,7 +27,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use harness::Running;
-use harness::dice::Dice;
 
 const DAY: Duration = Duration::from_hours(24);
 const LEASE: &str = "churn";
@@ -44,7 +44,7 @@ const GRIDS: [(&str, &str, Option<usize>); 3] = [
 
 struct Churn {
     cluster: Cluster,
-    dice: Dice,
+    random: Rng,
     /// Two processes; one leads.
     running: Vec<Running>,
     /// How many processes there were: each has a name of its own.
@@ -73,7 +73,7 @@ impl Churn {
         }
         let mut churn = Self {
             cluster,
-            dice: Dice(seed),
+            random: Rng::with_seed(seed),
             running: Vec::new(),
             started: 0,
             steps: 0,
@@ -104,24 +104,24 @@ impl Churn {
     /// Something happens; returns what, for the message when a rule is broken.
     async fn event(&mut self) -> Result<String> {
         self.running.iter().for_each(|one| one.faults.restore());
-        match self.dice.roll(16) {
+        match self.random.usize(..16) {
             0..=6 => self.node_event().await,
             7..=11 => self.user_event().await,
             12 => {
-                let which = self.dice.roll(self.running.len());
+                let which = self.random.usize(..self.running.len());
                 drop(self.running.remove(which));
                 self.start().await?;
                 Ok("a process crashes, another starts".into())
             }
             13 => {
-                let which = self.dice.roll(self.running.len());
-                let fault = [Fault::LoseRequest, Fault::Hang][self.dice.roll(2)].clone();
+                let which = self.random.usize(..self.running.len());
+                let fault = [Fault::LoseRequest, Fault::Hang][self.random.usize(..2)].clone();
                 self.running[which].faults.break_off(fault.clone());
                 Ok(format!("a process loses the API server ({fault:?})"))
             }
             _ => {
                 for one in &self.running {
-                    for nth in 1..=self.dice.roll(20) {
+                    for nth in 1..=self.random.usize(..20) {
                         let faults = [Fault::LoseRequest, Fault::LoseAnswer, Fault::Conflict];
                         let fault = faults[nth % 3].clone();
                         one.faults
@@ -135,11 +135,11 @@ impl Churn {
 
     /// A node comes, goes, moves or flaps.
     async fn node_event(&mut self) -> Result<String> {
-        let name = format!("n-{}", self.dice.roll(8));
-        let zone = self.dice.pick(&ZONES);
+        let name = format!("n-{}", self.random.usize(..8));
+        let zone = ZONES[self.random.usize(..ZONES.len())];
         let cluster = &self.cluster;
         let labelled = |zone: Option<&str>| json!({ "metadata": { "labels": { ZONE: zone } } });
-        match self.dice.roll(7) {
+        match self.random.usize(..7) {
             0 | 1 => {
                 create(cluster, &node(&name, zone)).await?;
                 Ok(format!("node {name} comes, zone {zone}"))
@@ -157,7 +157,7 @@ impl Churn {
                 Ok(format!("node {name} leaves its zone"))
             }
             _ => {
-                let ready = ["True", "False"][self.dice.roll(2)];
+                let ready = ["True", "False"][self.random.usize(..2)];
                 let ready = json!({ "conditions": [{ "type": "Ready", "status": ready }] });
                 let nodes: Api<Node> = Api::all(cluster.client());
                 let status = Patch::Merge(json!({ "status": ready }));
@@ -170,11 +170,11 @@ impl Churn {
 
     /// Somebody edits a grid, a unit, a group or a workload.
     async fn user_event(&mut self) -> Result<String> {
-        let unit = self.dice.pick(&UNITS);
-        let (grid, key, _) = GRIDS[self.dice.roll(GRIDS.len())];
-        match self.dice.roll(5) {
+        let unit = UNITS[self.random.usize(..UNITS.len())];
+        let (grid, key, _) = GRIDS[self.random.usize(..GRIDS.len())];
+        match self.random.usize(..5) {
             0 | 1 => {
-                let image = format!("superedge/echoserver:{}", self.dice.roll(1000));
+                let image = format!("superedge/echoserver:{}", self.random.usize(..1000));
                 let containers = json!([{ "name": "main", "image": image }]);
                 let template = json!({ "spec": { "containers": containers } });
                 let spec = json!({ "spec": { "template": { "template": template } } });
@@ -183,7 +183,7 @@ impl Churn {
             }
             2 => {
                 let nodes: Vec<String> = (0..8)
-                    .filter(|_| self.dice.roll(3) == 0)
+                    .filter(|_| self.random.usize(..3) == 0)
                     .map(|n| format!("n-{n}"))
                     .collect();
                 let spec = json!({ "spec": { "nodes": nodes } });
@@ -192,7 +192,7 @@ impl Churn {
             }
             3 => {
                 let mut members = UNITS.to_vec();
-                members.retain(|_| self.dice.roll(2) == 0);
+                members.retain(|_| self.random.usize(..2) == 0);
                 let spec = json!({ "spec": { "nodeUnits": members } });
                 patch::<NodeGroup>(&self.cluster, GROUP, &spec).await?;
                 Ok(format!("group {GROUP} has units {members:?}"))
@@ -219,8 +219,8 @@ impl Churn {
         if children.is_empty() {
             return Ok("touches nothing");
         }
-        let name = children[self.dice.roll(children.len())].name_any();
-        match self.dice.roll(3) {
+        let name = children[self.random.usize(..children.len())].name_any();
+        match self.random.usize(..3) {
             0 => {
                 api.delete(&name, &DeleteParams::default()).await?;
                 Ok("deletes")
@@ -250,11 +250,11 @@ impl Churn {
         for seconds in [1, 5, 30, 300] {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
             self.check_always().await?;
-            if self.dice.roll(2) == 0 {
+            if self.random.usize(..2) == 0 {
                 harness::world::roll_out(&self.cluster).await?;
             }
         }
-        let minutes = 1 + self.dice.roll(50);
+        let minutes = 1 + self.random.usize(..50);
         tokio::time::sleep(Duration::from_mins(u64::try_from(minutes)?)).await;
         self.check_always().await
     }

@@ -11,11 +11,11 @@ use anyhow::{Context, Result, ensure};
 use edgegrid_api::names::{annotation, label, parent_secret};
 use edgegrid_testkit::faults::Fault;
 use edgegrid_testkit::{Patience, eventually_within};
+use fastrand::Rng;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::harness::dice::Dice;
 use crate::stage::*;
 
 const NAMES: [&str; 2] = ["shop", "web"];
@@ -31,7 +31,7 @@ struct Model {
     members: BTreeMap<usize, Life>,
     /// Members that left, and the grids that they had then.
     left: Vec<(Member, Grids)>,
-    dice: Dice,
+    random: Rng,
 }
 
 struct Life {
@@ -57,11 +57,11 @@ impl Model {
             control: Site::control().await?,
             members: BTreeMap::new(),
             left: Vec::new(),
-            dice: Dice(seed),
+            random: Rng::with_seed(seed),
         };
         for n in 0..members {
             let member = Member::registered(&model.control, &format!("m{n}")).await?;
-            let zone = model.dice.pick(&ZONES);
+            let zone = ZONES[model.random.usize(..ZONES.len())];
             member.site.add_nodes(&[&format!("n zone={zone}")]).await?;
             let life = Life {
                 member,
@@ -83,19 +83,19 @@ impl Model {
 
     fn any_member(&mut self) -> Option<usize> {
         let all: Vec<usize> = self.members.keys().copied().collect();
-        (!all.is_empty()).then(|| all[self.dice.roll(all.len())])
+        (!all.is_empty()).then(|| all[self.random.usize(..all.len())])
     }
 
     fn any_grid(&mut self) -> (Kind, (&'static str, &'static str)) {
         (
-            GRIDS[self.dice.roll(3)],
-            ("default", self.dice.pick(&NAMES)),
+            GRIDS[self.random.usize(..3)],
+            ("default", NAMES[self.random.usize(..NAMES.len())]),
         )
     }
 
     /// Something happens. What is refused, because it is gone meanwhile, did not happen.
     async fn step(&mut self) -> Result<()> {
-        match self.dice.roll(15) {
+        match self.random.usize(..15) {
             0..=4 => self.control_side().await,
             5..=12 => self.member_side().await,
             13 => self.control.start().await,
@@ -105,8 +105,8 @@ impl Model {
 
     async fn control_side(&mut self) -> Result<()> {
         let (kind, at) = self.any_grid();
-        let replicas = i64::try_from(self.dice.roll(9))? + 1;
-        match self.dice.roll(6) {
+        let replicas = i64::try_from(self.random.usize(..9))? + 1;
+        match self.random.usize(..6) {
             0 | 1 => drop(
                 self.control
                     .edit(kind, at, &json!({ "spec": spec(kind, replicas) }))
@@ -119,7 +119,7 @@ impl Model {
                     .await,
             ),
             4 => {
-                let value = ["yes", "no"][self.dice.roll(2)];
+                let value = ["yes", "no"][self.random.usize(..2)];
                 let change = json!({ "metadata": { "labels": { label::FEDERATE: value } } });
                 drop(self.control.edit(kind, at, &change).await);
             }
@@ -138,7 +138,10 @@ impl Model {
         let Some(n) = self.any_member() else {
             return Ok(());
         };
-        let (what, zone) = (self.dice.roll(8), self.dice.pick(&ZONES));
+        let (what, zone) = (
+            self.random.usize(..8),
+            ZONES[self.random.usize(..ZONES.len())],
+        );
         let fault = self.any_fault();
         let Some(life) = self.members.get_mut(&n) else {
             return Ok(());
@@ -174,7 +177,7 @@ impl Model {
             Fault::Refuse(403),
             Fault::Refuse(404),
         ];
-        faults[self.dice.roll(faults.len())].clone()
+        faults[self.random.usize(..faults.len())].clone()
     }
 
     /// A member is taken out of the federation, whether it is in reach or not. From then on nothing that it has changes.
@@ -382,7 +385,7 @@ async fn everything_converges_whenever_links_heal_and_nothing_goes_because_of_a_
     let mut model = Model::new(members, seed as u64).await.unwrap();
     for step in 0..steps {
         model.step().await.unwrap();
-        let pause = Duration::from_secs(1 + model.dice.roll(20) as u64);
+        let pause = Duration::from_secs(1 + model.random.usize(..20) as u64);
         tokio::time::sleep(pause).await;
         if step % 30 == 29 {
             model.heal().await.unwrap();

@@ -1,7 +1,6 @@
 //! The controllers on an embedded cluster, over a link of their own.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-pub(crate) mod dice;
 pub(crate) mod snapshot;
 pub(crate) mod world;
 
