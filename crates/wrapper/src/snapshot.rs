@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! edgegrid wrapper view 1
-//! m …            whose view this is, how far each feed had come and when
+//! m …            the node of the view, how far each feed had come and when
 //! o … o … n … t …    objects served whole; node sets; StatefulSets of the own units
 //! s … e …        slices and Endpoints, compressed as they are in memory
 //! z sha-256      of all before

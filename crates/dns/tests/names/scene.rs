@@ -62,7 +62,7 @@ pub(crate) enum Reach {
     Plain,
 }
 
-/// Whose a set is.
+/// The owner of a set.
 #[derive(Debug, Clone)]
 pub(crate) struct Stamped {
     pub(crate) grid: &'static str,

@@ -122,8 +122,8 @@ impl<'a> Asking<'a> {
                 "{name} exists for one family only"
             );
             if let (Some(v4), Some(v6)) = (v4, v6) {
-                let answers = v4.answers.iter().chain(&v6.answers);
-                let data = answers.map(|record| &record.data);
+                let records = v4.answers.iter().chain(&v6.answers);
+                let data = records.map(|record| &record.data);
                 let addresses = data.map(address).collect::<Result<_>>()?;
                 answers.addresses.insert(label.clone(), addresses);
             }

@@ -1,7 +1,8 @@
 //! A server over loopback, a client that asks it, and other servers that it asks.
 
+use parking_lot::RwLock;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use edgegrid_dns::records::Records;
