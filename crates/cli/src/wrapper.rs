@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use edgegrid_runtime::client::Source;
 use edgegrid_runtime::shutdown;
 use edgegrid_wrapper::{Access, Config, Link, Socket, Tls, Wrapper};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use tracing::{info, warn};
 
 use crate::service::{self, Log};
@@ -176,7 +176,7 @@ async fn serve(args: &Args) -> Result<()> {
 
 /// A wrapper and where it is to listen; with short names if they are wanted.
 pub(crate) async fn set_up(args: &Args, names: bool) -> Result<(Wrapper, Vec<Socket>)> {
-    let link = Link::new(&kube_config(args).await?).context("set up the way to the API server")?;
+    let link = Link::new(Source::new(args.kubeconfig.as_deref())).await?;
     let tls = args.beyond_loopback.tls();
     let mut sockets = Vec::new();
     for text in &args.bind_address {
@@ -220,16 +220,6 @@ async fn bind(args: &Args, tls: Option<&Tls>, text: &str) -> Result<Vec<Socket>>
         Some(error) if sockets.is_empty() => Err(error.into()),
         _ => Ok(sockets),
     }
-}
-
-async fn kube_config(args: &Args) -> Result<kube::Config> {
-    let Some(file) = &args.kubeconfig else {
-        return kube::Config::infer().await.context("find the API server");
-    };
-    let text = Kubeconfig::read_from(file).with_context(|| format!("read {}", file.display()))?;
-    kube::Config::from_custom_kubeconfig(text, &KubeConfigOptions::default())
-        .await
-        .with_context(|| format!("use {}", file.display()))
 }
 
 /// All addresses behind a name and port.

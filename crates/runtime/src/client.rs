@@ -3,6 +3,7 @@
 //! kube leaves reads without a limit for the sake of terminals. A controller whose LIST hangs on a
 //! connection that died without a word would never look again.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +20,66 @@ use tower::timeout::TimeoutLayer;
 const ANSWER: Duration = Duration::from_secs(65);
 /// A connection is silent no longer than this: watches are ended by the server within 5 minutes.
 const SILENCE: Duration = Duration::from_secs(330);
+
+/// Where a pod finds its service account.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Where a client's configuration comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A kubeconfig.
+    File(PathBuf),
+    /// What the environment has: `$KUBECONFIG`, `~/.kube/config`, a pod's service account.
+    Environment,
+}
+
+impl Source {
+    /// A file if one is named, otherwise the environment.
+    pub fn new(kubeconfig: Option<&Path>) -> Self {
+        kubeconfig.map_or(Self::Environment, |path| Self::File(path.into()))
+    }
+
+    /// Reads the configuration as it is now.
+    pub async fn load(&self) -> Result<Config, ConnectError> {
+        let Self::File(path) = self else {
+            return Config::infer().await.map_err(ConnectError::Nowhere);
+        };
+        let unusable = |source| ConnectError::Kubeconfig {
+            path: path.clone(),
+            source,
+        };
+        let kubeconfig = Kubeconfig::read_from(path).map_err(unusable)?;
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .map_err(unusable)
+    }
+
+    /// The files that decide, as far as they can be known now: the kubeconfigs and what they name.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let (mut files, kubeconfig) = match self {
+            Self::File(path) => (vec![path.clone()], Kubeconfig::read_from(path).ok()),
+            Self::Environment => {
+                let variable = env::var_os("KUBECONFIG").unwrap_or_default();
+                let mut files: Vec<PathBuf> = env::split_paths(&variable).collect();
+                files.extend(env::home_dir().map(|home| home.join(".kube/config")));
+                files.extend(["token", "ca.crt"].map(|name| Path::new(SERVICE_ACCOUNT).join(name)));
+                (files, Kubeconfig::read().ok())
+            }
+        };
+        let Some(kubeconfig) = kubeconfig else {
+            return files;
+        };
+        let clusters = kubeconfig.clusters.into_iter();
+        let authorities = clusters.filter_map(|named| named.cluster?.certificate_authority);
+        files.extend(authorities.map(PathBuf::from));
+        for user in kubeconfig.auth_infos {
+            let Some(user) = user.auth_info else { continue };
+            let named = [user.client_certificate, user.client_key, user.token_file];
+            files.extend(named.into_iter().flatten().map(PathBuf::from));
+        }
+        files
+    }
+}
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -61,15 +122,9 @@ pub enum ConnectError {
     },
 }
 
-/// A client by a kubeconfig, or by what the environment has: `$KUBECONFIG`, `~/.kube/config`, a pod's
-/// service account. Nothing is sent yet.
-pub async fn connect(kubeconfig: Option<&Path>, agent: &str) -> Result<Client, ConnectError> {
-    let mut config = match kubeconfig {
-        Some(path) => from_file(path).await?,
-        None => Config::infer().await.map_err(ConnectError::Nowhere)?,
-    };
-    patient(&mut config);
-    build(config, agent)
+/// A client for one command. What runs for long takes [`crate::credentials::client`]. Nothing is sent yet.
+pub async fn connect(source: &Source, agent: &str) -> Result<Client, ConnectError> {
+    patient(source.load().await?, agent)
 }
 
 /// How to reach a cluster with a bearer token.
@@ -101,19 +156,16 @@ pub async fn connect_with_token(access: &Access, agent: &str) -> Result<Client, 
         url: access.url.clone(),
     })?;
     let options = KubeConfigOptions::default();
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .map_err(unreadable)?;
-    patient(&mut config);
-    build(config, agent)
+    patient(config, agent)
 }
 
-fn patient(config: &mut Config) {
+/// A client that waits for an answer, and for the next byte of it, but not for ever.
+pub fn patient(mut config: Config, agent: &str) -> Result<Client, ConnectError> {
     config.read_timeout = Some(SILENCE);
     config.reset_reader_on_write = true;
-}
-
-fn build(mut config: Config, agent: &str) -> Result<Client, ConnectError> {
     if let Ok(agent) = HeaderValue::from_str(agent) {
         config.headers.push((USER_AGENT, agent));
     }
@@ -123,18 +175,6 @@ fn build(mut config: Config, agent: &str) -> Result<Client, ConnectError> {
     Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).build())
 }
 
-async fn from_file(path: &Path) -> Result<Config, ConnectError> {
-    let refused = |source| ConnectError::Kubeconfig {
-        path: path.into(),
-        source,
-    };
-    let kubeconfig = Kubeconfig::read_from(path).map_err(refused)?;
-    let options = KubeConfigOptions::default();
-    Config::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .map_err(refused)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn a_kubeconfig_that_cannot_be_read_is_named() {
         let path = Path::new("/nowhere/kubeconfig");
-        let refused = connect(Some(path), "test").await.err().unwrap();
+        let refused = connect(&Source::new(Some(path)), "test").await.err().unwrap();
         assert_eq!(refused.to_string(), "kubeconfig /nowhere/kubeconfig");
     }
 }

@@ -12,6 +12,7 @@
 pub mod admin;
 pub mod backoff;
 pub mod client;
+pub mod credentials;
 pub mod executor;
 pub mod fence;
 pub mod lease;

@@ -22,9 +22,10 @@
 //! protocol is in here; the view is an [`edgegrid_store`] like the embedded API server's.
 //!
 //! ```no_run
-//! # async fn example(config: kube::Config) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use edgegrid_runtime::client::Source;
 //! use edgegrid_wrapper::{Config, Link, Socket, Wrapper};
-//! let link = Link::new(&config)?;
+//! let link = Link::new(Source::Environment).await?;
 //! let wrapper = Wrapper::new(&Config::new("bj-1"), link, std::sync::Arc::new(jiff::Timestamp::now));
 //! let (_trigger, stop) = edgegrid_runtime::shutdown::channel();
 //! let socket = Socket::bind(([127, 0, 0, 1], 51006).into(), None).await?;
