@@ -26,7 +26,7 @@ pub enum ConnectError {
     /// The file that was named cannot be used.
     #[error("kubeconfig {}", path.display())]
     Kubeconfig {
-        /// The file.
+        /// Path of the kubeconfig.
         path: PathBuf,
         /// What is wrong with it.
         #[source]
@@ -38,13 +38,13 @@ pub enum ConnectError {
     /// The address of the API server cannot be read.
     #[error("{url} is no URL of an API server")]
     NoUrl {
-        /// What was given.
+        /// The text that was given as a URL.
         url: String,
     },
     /// URL or certificate authority of a cluster cannot be used.
     #[error("use the access to {url}")]
     Access {
-        /// The API server.
+        /// URL of the API server.
         url: String,
         /// What is wrong with it.
         #[source]
@@ -53,9 +53,9 @@ pub enum ConnectError {
     /// The configuration makes no client.
     #[error("make a client for {url}")]
     Unusable {
-        /// The API server.
+        /// URL of the API server.
         url: String,
-        /// What is wrong.
+        /// What kube's client says about it.
         #[source]
         source: kube::Error,
     },
@@ -77,7 +77,7 @@ pub async fn connect(kubeconfig: Option<&Path>, agent: &str) -> Result<Client, C
 pub struct Access {
     /// URL of its API server.
     pub url: String,
-    /// The token.
+    /// The token that authenticates us.
     pub token: String,
     /// Certificate authority of the API server, as PEM; without it those of the system are trusted.
     pub certificate_authority: Option<Vec<u8>>,

@@ -17,7 +17,7 @@ pub struct Rule {
     pub objects: Objects,
     /// What may be done.
     pub verbs: &'static [&'static str],
-    /// What for.
+    /// Why the code needs it.
     pub why: &'static str,
 }
 
@@ -30,7 +30,7 @@ pub enum Objects {
     Named(fn() -> Vec<String>),
     /// All in the namespace of the lease.
     InLeaseNamespace,
-    /// The lease itself.
+    /// The lease of the election alone.
     OurLease,
 }
 

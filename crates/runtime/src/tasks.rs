@@ -16,9 +16,9 @@ pub struct Tasks {
 /// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Its name.
+    /// The name under which it was spawned.
     pub name: &'static str,
-    /// Whether it panicked.
+    /// Whether it ended by a panic.
     pub has_panicked: bool,
 }
 
