@@ -205,7 +205,7 @@ impl Executor {
     }
 
     /// Deletes the very object that has `uid`, what it owns going after it. One that is already
-    /// gone is as wanted; another one of its name is left alone ([`Class::Conflict`]).
+    /// gone is a success; another one of its name is not touched ([`Class::Conflict`]).
     pub async fn delete(&self, target: &Target, uid: &str) -> Result<(), WriteError> {
         let params = DeleteParams::background().preconditions(Preconditions {
             uid: Some(uid.to_owned()),

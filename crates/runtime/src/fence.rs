@@ -57,7 +57,7 @@ impl Fence {
         }
     }
 
-    /// Whether a write may start now; says by when it must have ended, if there is a limit.
+    /// Whether a write may start now, and by when it must have ended, if there is a limit.
     pub fn check(&self) -> Result<Option<Instant>, NotLeader> {
         let Some(validity) = &self.validity else {
             return Ok(None);

@@ -259,7 +259,7 @@ impl Elector {
         Ok(Instant::now() < validity.starts_until)
     }
 
-    /// Kubernetes answers NotFound to a create when the namespace is missing, and names it in the details.
+    /// Kubernetes answers `NotFound` to a create when the namespace is missing, and names it in the details.
     fn problem(&self, error: Error) -> Problem {
         let namespace = &self.config.namespace;
         let is_without_namespace = match &error {

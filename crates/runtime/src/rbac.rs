@@ -40,7 +40,7 @@ impl Rule {
         matches!(self.objects, Objects::InLeaseNamespace | Objects::OurLease)
     }
 
-    /// The rule as roles hold it, with the name of the lease.
+    /// The rule as it stands in a Role, with the name of the lease.
     pub fn policy(&self, lease: &str) -> PolicyRule {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let names = match self.objects {

@@ -51,7 +51,7 @@ pub enum Error {
     /// A pod has to wait for an old claim of its name to go.
     #[error("pvc {name} is being deleted")]
     ClaimBeingDeleted {
-        /// Name of the PersistentVolumeClaim.
+        /// Name of the `PersistentVolumeClaim`.
         name: String,
     },
     /// Several claims of one pod.

@@ -207,18 +207,17 @@ impl Context {
             let is_same = known.generation == set.generation && known.revision == revision.name;
             is_same.then_some(known.is_equivalent)
         });
-        let is_equivalent = match known {
-            Some(is_equivalent) => is_equivalent,
-            None => {
-                let is_equivalent = actor.is_equivalent(&revision).await;
-                let answer = Equivalence {
-                    generation: set.generation,
-                    revision: revision.name.clone(),
-                    is_equivalent,
-                };
-                self.equivalence.lock().insert(set.uid.clone(), answer);
-                is_equivalent
-            }
+        let is_equivalent = if let Some(is_equivalent) = known {
+            is_equivalent
+        } else {
+            let is_equivalent = actor.is_equivalent(&revision).await;
+            let answer = Equivalence {
+                generation: set.generation,
+                revision: revision.name.clone(),
+                is_equivalent,
+            };
+            self.equivalence.lock().insert(set.uid.clone(), answer);
+            is_equivalent
         };
         is_equivalent.then(|| revision.name.clone())
     }

@@ -76,9 +76,9 @@ pub struct Plan {
     pub status: Status,
     /// Events beside those of the steps themselves.
     pub events: Vec<Notice>,
-    /// When to look again although nothing happened.
+    /// When to plan again although nothing happened.
     pub recheck: Option<Duration>,
-    /// Claims whose change would let the plan go on.
+    /// Claims that must change before the plan can go on.
     pub awaited_claims: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ pub enum Step {
         name: String,
         /// Precondition: the revision still has this version.
         resource_version: String,
-        /// Its new place in the history.
+        /// Its new number in the history.
         number: i64,
     },
     /// Delete the revision of a template that nothing uses.

@@ -87,7 +87,7 @@ pub(super) fn unknown_strategy(strategy: &str) -> Notice {
 /// The event about another controller that does our work.
 pub fn foreign_controller(manager: &str) -> Notice {
     let message = format!(
-        "{manager} acts on this StatefulSet too; standing back until it stops. Run one of the two only: \
+        "{manager} acts on this StatefulSet too; pausing until it stops. Run only one of the two: \
          start kube-controller-manager with --controllers=*,-statefulset-controller"
     );
     warning(names::FOREIGN_CONTROLLER, message)

@@ -1,4 +1,4 @@
-//! To whom a claim belongs, so that the garbage collector removes it when the policy says so.
+//! Which owners a claim has, so that the garbage collector deletes it when the policy says so.
 //!
 //! | when scaled | when deleted | pod wanted | pod condemned |
 //! |---|---|---|---|

@@ -23,7 +23,7 @@ const PREFIX_LENGTH: usize = 223;
 const FNV_OFFSET: u32 = 0x811c_9dc5;
 const FNV_PRIME: u32 = 0x0100_0193;
 
-/// A stored template of a set: a ControllerRevision.
+/// A stored template of a set: a `ControllerRevision`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revision {
     /// Namespace that it shares with its set.

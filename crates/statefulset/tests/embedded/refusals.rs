@@ -89,7 +89,7 @@ async fn a_pod_waits_for_an_old_claim_to_go_and_is_created_when_it_has() {
     bench.settled().await.unwrap();
     let claims: Api<PersistentVolumeClaim> = bench.api();
     let leaving = json!({
-        "metadata": { "name": "data-web-1", "finalizers": ["test/hold"] },
+        "metadata": { "name": "data-web-1", "finalizers": ["test/wait"] },
         "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
     });
     let leaving = serde_json::from_value(leaving).unwrap();

@@ -1,5 +1,5 @@
 //! Random lives of a set: users, nodes, the network and the controller itself misbehave, and the
-//! promises hold on every event; when all is well again the set becomes what it should be.
+//! promises are kept on every event; when all is well again the set becomes what it should be.
 //!
 //! A run begins with the same lives each time, so that it fails for a change and not by chance.
 //! `EDGEGRID_STEPS=100000` takes so many steps instead of half a minute of them, and `EDGEGRID_SEED=…`
@@ -31,7 +31,7 @@ const FIRST_SEED: u64 = 1;
 const SHORTENING: u32 = 15_000;
 
 #[test]
-fn promises_hold_through_random_lives_and_every_set_becomes_what_it_should_be() {
+fn promises_are_kept_through_random_lives_and_every_set_becomes_what_it_should_be() {
     let wanted: Option<usize> = variable("EDGEGRID_STEPS");
     let seed: u64 = variable("EDGEGRID_SEED").unwrap_or(FIRST_SEED);
     println!("EDGEGRID_SEED={seed}");
