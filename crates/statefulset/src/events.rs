@@ -61,7 +61,8 @@ impl Events {
             );
         }
         if self.0.try_send((set.clone(), notice)).is_err() {
-            tracing::debug!("event queue full, dropping event");
+            let (namespace, set) = (&set.namespace, &set.name);
+            tracing::debug!(namespace, set, "event queue full, dropping event");
         }
     }
 }
