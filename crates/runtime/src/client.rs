@@ -17,9 +17,9 @@ use serde_json::json;
 use tower::timeout::TimeoutLayer;
 
 /// An answer begins within this time; the API server itself gives up after as long.
-const ANSWER: Duration = Duration::from_secs(65);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(65);
 /// A connection is silent no longer than this: watches are ended by the server within 5 minutes.
-const SILENCE: Duration = Duration::from_secs(330);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(330);
 
 /// Where a pod finds its service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -87,7 +87,7 @@ pub enum ConnectError {
     /// The file that was named cannot be used.
     #[error("kubeconfig {}", path.display())]
     Kubeconfig {
-        /// The file.
+        /// Path of the kubeconfig.
         path: PathBuf,
         /// What is wrong with it.
         #[source]
@@ -99,13 +99,13 @@ pub enum ConnectError {
     /// The address of the API server cannot be read.
     #[error("{url} is no URL of an API server")]
     NoUrl {
-        /// What was given.
+        /// The text that was given as a URL.
         url: String,
     },
     /// URL or certificate authority of a cluster cannot be used.
     #[error("use the access to {url}")]
     Access {
-        /// The API server.
+        /// URL of the API server.
         url: String,
         /// What is wrong with it.
         #[source]
@@ -114,9 +114,9 @@ pub enum ConnectError {
     /// The configuration makes no client.
     #[error("make a client for {url}")]
     Unusable {
-        /// The API server.
+        /// URL of the API server.
         url: String,
-        /// What is wrong.
+        /// What kube's client says about it.
         #[source]
         source: kube::Error,
     },
@@ -124,7 +124,7 @@ pub enum ConnectError {
 
 /// A client for one command. What runs for long takes [`crate::credentials::client`]. Nothing is sent yet.
 pub async fn connect(source: &Source, agent: &str) -> Result<Client, ConnectError> {
-    patient(source.load().await?, agent)
+    with_timeouts(source.load().await?, agent)
 }
 
 /// How to reach a cluster with a bearer token.
@@ -132,7 +132,7 @@ pub async fn connect(source: &Source, agent: &str) -> Result<Client, ConnectErro
 pub struct Access {
     /// URL of its API server.
     pub url: String,
-    /// The token.
+    /// The token that authenticates us.
     pub token: String,
     /// Certificate authority of the API server, as PEM; without it those of the system are trusted.
     pub certificate_authority: Option<Vec<u8>>,
@@ -159,12 +159,12 @@ pub async fn connect_with_token(access: &Access, agent: &str) -> Result<Client, 
     let config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .map_err(unreadable)?;
-    patient(config, agent)
+    with_timeouts(config, agent)
 }
 
 /// A client that waits for an answer, and for the next byte of it, but not for ever.
-pub fn patient(mut config: Config, agent: &str) -> Result<Client, ConnectError> {
-    config.read_timeout = Some(SILENCE);
+pub fn with_timeouts(mut config: Config, agent: &str) -> Result<Client, ConnectError> {
+    config.read_timeout = Some(SILENCE_TIMEOUT);
     config.reset_reader_on_write = true;
     if let Ok(agent) = HeaderValue::from_str(agent) {
         config.headers.push((USER_AGENT, agent));
@@ -172,7 +172,9 @@ pub fn patient(mut config: Config, agent: &str) -> Result<Client, ConnectError> 
     let url = config.cluster_url.to_string();
     let builder =
         ClientBuilder::try_from(config).map_err(|source| ConnectError::Unusable { url, source })?;
-    Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).build())
+    Ok(builder
+        .with_layer(&TimeoutLayer::new(ANSWER_TIMEOUT))
+        .build())
 }
 
 #[cfg(test)]
