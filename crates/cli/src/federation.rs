@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use edgegrid_api::names::{YES, annotation, label, manager};
-use edgegrid_runtime::executor::{self, Executor, Limits, Target};
-use edgegrid_runtime::client::{self, Source};
 use edgegrid_runtime::Fence;
+use edgegrid_runtime::client::{self, Source};
+use edgegrid_runtime::executor::{self, Executor, Limits, Target};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ApiResource, ListParams};
 use kube::{Client, Resource, ResourceExt};
@@ -32,7 +32,9 @@ impl Cluster {
     /// Reaches a cluster by a kubeconfig, or as kubectl would.
     pub(crate) async fn reach(kubeconfig: Option<&Path>) -> Result<Self> {
         let agent = concat!("edgegrid/", env!("CARGO_PKG_VERSION"));
-        Ok(Self::over(client::connect(&Source::new(kubeconfig), agent).await?))
+        Ok(Self::over(
+            client::connect(&Source::new(kubeconfig), agent).await?,
+        ))
     }
 
     /// A cluster by its client.

@@ -54,6 +54,9 @@ impl Names {
 
     /// Looks again at what has changed, and at nothing else.
     fn refresh(&self, follower: &Follower, stale: &Stale) {
+        if stale.cleared {
+            self.write(|records| *records = Records::default());
+        }
         for namespace in &stale.namespaces {
             let exists = follower.has_namespace(namespace);
             self.write(|records| records.set_namespace(namespace, exists));
@@ -79,7 +82,9 @@ impl Names {
             }
         }
         // Nothing is stale before the view is complete, and then everything is at once.
-        self.write(Records::set_complete);
+        if follower.is_complete() {
+            self.write(Records::set_complete);
+        }
         self.state.send_modify(|state| {
             state.changes += 1;
             state.complete |= follower.knows_names();

@@ -184,7 +184,10 @@ mod tests {
     #[tokio::test]
     async fn a_kubeconfig_that_cannot_be_read_is_named() {
         let path = Path::new("/nowhere/kubeconfig");
-        let refused = connect(&Source::new(Some(path)), "test").await.err().unwrap();
+        let refused = connect(&Source::new(Some(path)), "test")
+            .await
+            .err()
+            .unwrap();
         assert_eq!(refused.to_string(), "kubeconfig /nowhere/kubeconfig");
     }
 }

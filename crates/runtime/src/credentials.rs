@@ -19,8 +19,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use kube::client::Body;
@@ -106,7 +106,11 @@ struct Shared {
 }
 
 /// A client that follows its files. Nothing is sent yet.
-pub async fn client(source: Source, refusals: Refusals, make: Make) -> Result<Client, ConnectError> {
+pub async fn client(
+    source: Source,
+    refusals: Refusals,
+    make: Make,
+) -> Result<Client, ConnectError> {
     let used = FileMarks::take(source.files());
     let client = make(source.load().await?)?;
     let namespace = client.default_namespace().to_owned();
@@ -179,7 +183,10 @@ impl Renewal {
 }
 
 impl Shared {
-    async fn send(self: Arc<Self>, request: Request<Body>) -> Result<Response<Following>, BoxError> {
+    async fn send(
+        self: Arc<Self>,
+        request: Request<Body>,
+    ) -> Result<Response<Following>, BoxError> {
         let Current { generation, client } = self.current.borrow().clone();
         let response = client.send(request).await?;
         self.refusals.note(response.status());
@@ -189,7 +196,11 @@ impl Shared {
         let mut current = self.current.clone();
         let outdated = async move {
             // The sender ends with the client itself: then nothing is outdated any more.
-            if current.wait_for(|now| now.generation != generation).await.is_err() {
+            if current
+                .wait_for(|now| now.generation != generation)
+                .await
+                .is_err()
+            {
                 std::future::pending::<()>().await;
             }
         };

@@ -26,6 +26,11 @@ impl Follower {
         self.publisher.service(service)
     }
 
+    /// Whether the view is complete: what is not in it does not exist.
+    pub fn is_complete(&self) -> bool {
+        self.publisher.is_open()
+    }
+
     /// Whether a namespace exists.
     pub fn has_namespace(&self, name: &str) -> bool {
         self.publisher.has_namespace(name)

@@ -11,6 +11,7 @@
 mod aliases;
 mod changes;
 pub(crate) mod empty_list;
+mod history;
 pub(crate) mod listing;
 mod naming;
 mod persist;
@@ -30,7 +31,9 @@ use crate::tokens::Keys;
 use aliases::Aliases;
 use edgegrid_listwatch::{Reader, Store};
 use empty_list::{EmptyListGuard, ListOutcome};
-use jiff::Timestamp;
+use history::History;
+pub(crate) use history::KnownHistory;
+use jiff::{SignedDuration, Timestamp};
 use listing::{Items, Listing, NodeName};
 pub use naming::{ServiceView, Stale};
 use parking_lot::{Mutex, MutexGuard};
@@ -38,6 +41,7 @@ use plain::Plain;
 use rendered::{RenderedView, Touched};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 pub(crate) use units::UnitView;
 
@@ -61,6 +65,8 @@ pub(crate) struct Publisher {
     wanted: watch::Sender<Wanted>,
     /// Counts changes worth a snapshot: of the view, and of anything.
     pub(crate) changes: watch::Sender<Changes>,
+    /// How often feeds came back: each time somebody must look whether the history is still the same.
+    reconnects: watch::Sender<u64>,
     /// Tells whoever follows names that some are stale.
     renamed: Notify,
     clock: Clock,
@@ -80,6 +86,8 @@ pub(crate) struct Changes {
     pub(crate) view: u64,
     /// Changes of what is known.
     pub(crate) index: u64,
+    /// Times that all was forgotten.
+    pub(crate) cleared: u64,
 }
 
 struct Inner {
@@ -101,6 +109,7 @@ struct Inner {
     keys: Option<Keys>,
     /// Whether everything needed has been seen once; from then on the view is served.
     open: bool,
+    history: History,
 }
 
 /// How far a feed has come.
@@ -112,8 +121,10 @@ pub(crate) struct Progress {
     pub(crate) revision: String,
     /// Whether its watch is up.
     pub(crate) online: bool,
-    /// When it last was.
+    /// When it was last heard of.
     pub(crate) contact: Option<Timestamp>,
+    /// Whether its watch was up before, in this run or in the one that left the snapshot.
+    pub(crate) returning: bool,
     /// Whether it was asked for in vain.
     pub(crate) failed: bool,
 }
@@ -121,24 +132,12 @@ pub(crate) struct Progress {
 impl Publisher {
     /// Knows nothing yet and serves from `store`; with short names if `names`.
     pub(crate) fn new(node: &str, store: Store, names: bool, seed: u64, clock: Clock) -> Self {
-        let inner = Inner {
-            index: Index::new(node).naming(names),
-            aliases: names.then(|| Aliases::new(store.clone())),
-            stale: names.then(Stale::default),
-            rendered: RenderedView::new(store.clone()),
-            store: store.clone(),
-            units: BTreeMap::new(),
-            feeds: BTreeMap::new(),
-            generation: 0,
-            endpoints_wanted: false,
-            keys: None,
-            open: false,
-        };
         let publisher = Self {
-            inner: Mutex::new(inner),
+            inner: Mutex::new(Inner::new(node, store.clone(), names)),
             reader: Reader::new(store, seed),
             wanted: watch::Sender::new(Wanted::new()),
             changes: watch::Sender::new(Changes::default()),
+            reconnects: watch::Sender::new(0),
             renamed: Notify::new(),
             clock,
             node: node.to_owned(),
@@ -183,18 +182,32 @@ impl Publisher {
         Some(progress.revision.clone()).filter(|revision| !revision.is_empty())
     }
 
-    /// Notes whether a feed's watch is up.
-    pub(crate) fn set_online(&self, feed: &Feed, online: bool) {
+    /// Notes that a feed's watch is up.
+    pub(crate) fn set_online(&self, feed: &Feed) {
         let now = self.now();
         let mut inner = self.inner();
         if !self.is_wanted(feed) {
             return;
         }
         let progress = inner.feeds.entry(feed.clone()).or_default();
-        if progress.online || online {
-            progress.contact = Some(now);
+        let was_online = std::mem::replace(&mut progress.online, true);
+        let is_back = std::mem::replace(&mut progress.returning, true) && !was_online;
+        let lost = progress.contact.replace(now);
+        if is_back || inner.history.cluster.is_none() {
+            inner.note_reconnect(lost.unwrap_or(Timestamp::UNIX_EPOCH), now);
+            self.reconnects.send_modify(|reconnects| *reconnects += 1);
         }
-        progress.online = online;
+    }
+
+    /// Notes that a feed's watch is down, which was last heard of so long ago.
+    pub(crate) fn set_offline(&self, feed: &Feed, silent: Duration) {
+        let last = self.now() - SignedDuration::try_from(silent).unwrap_or_default();
+        let mut inner = self.inner();
+        if let Some(progress) = inner.feeds.get_mut(feed)
+            && std::mem::take(&mut progress.online)
+        {
+            progress.contact = Some(last);
+        }
     }
 
     /// Notes how far a feed has come without a change.
@@ -393,5 +406,24 @@ impl Publisher {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
+    }
+}
+
+impl Inner {
+    fn new(node: &str, store: Store, names: bool) -> Self {
+        Self {
+            index: Index::new(node).naming(names),
+            aliases: names.then(|| Aliases::new(store.clone())),
+            stale: names.then(Stale::default),
+            rendered: RenderedView::new(store.clone()),
+            store,
+            units: BTreeMap::new(),
+            feeds: BTreeMap::new(),
+            generation: 0,
+            endpoints_wanted: false,
+            keys: None,
+            open: false,
+            history: History::default(),
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! A watch that ends at once without a word means that a lite-apiserver is cut off; then,
 //! as after every failure, the next try waits a little, longer each time and never the same.
 
+mod history;
 mod items;
 mod link;
 mod stream;
@@ -19,7 +20,6 @@ mod wire;
 
 use crate::feed::Feed;
 use crate::publish::Publisher;
-use crate::publish::empty_list::EmptyListGuard;
 use edgegrid_runtime::backoff::{Backoff, Pace};
 use edgegrid_runtime::shutdown::Shutdown;
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 pub use link::Link;
-use stream::Ended;
+use stream::{Ended, Following};
 use wire::ReadError;
 
 /// How long to wait after failures in a row. What a whole site lost at once comes back apart.
@@ -61,6 +61,7 @@ impl Upstream {
         let mut wanted = self.publisher.wanted();
         let mut tasks = JoinSet::new();
         let mut running: BTreeMap<(Feed, u64), AbortHandle> = BTreeMap::new();
+        tasks.spawn(self.clone().watch_history());
         loop {
             let now: BTreeSet<(Feed, u64)> =
                 wanted.borrow_and_update().clone().into_iter().collect();
@@ -86,21 +87,25 @@ impl Upstream {
 
     /// Follows one feed for ever.
     async fn follow(self, feed: Feed) {
-        let selection = feed.selection(self.publisher.node());
+        let mut following = Following::new(feed, self.publisher.node());
         let mut pause = Pause::new();
-        let mut revision = self.publisher.resume(&feed);
-        let mut guard = EmptyListGuard::default();
+        let mut revision = self.publisher.resume(&following.feed);
         loop {
             let started = Instant::now();
             let outcome = match revision.take() {
-                Some(from) => self.watch(&feed, &selection, &from).await,
-                None => self.list(&feed, &selection, &mut guard).await,
+                Some(from) => self.watch(&mut following, &from).await,
+                None => self.list(&mut following).await,
             };
-            self.publisher.set_online(&feed, false);
+            let feed = &following.feed;
+            // A watch that ends when it was to end has lost nothing, if the next one comes about.
+            if !outcome.as_ref().is_ok_and(|ended| ended.on_time) {
+                self.publisher.set_offline(feed, following.heard.elapsed());
+            }
             match outcome {
                 Ok(Ended {
                     resume_from,
                     events,
+                    ..
                 }) => {
                     revision = resume_from;
                     if events > 0 || started.elapsed() >= MIN_WATCH_LIFE {
@@ -112,11 +117,11 @@ impl Upstream {
                 Err(error) => {
                     revision = error
                         .keeps_revision()
-                        .then(|| self.publisher.resume(&feed))
+                        .then(|| self.publisher.resume(feed))
                         .flatten();
-                    pause.report(&feed, &error);
+                    pause.report(feed, &error);
                     self.metrics.failures.inc();
-                    self.publisher.set_failed(&feed);
+                    self.publisher.set_failed(feed);
                 }
             }
             pause.wait().await;

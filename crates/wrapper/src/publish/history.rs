@@ -127,7 +127,9 @@ impl Inner {
     /// Notes that a feed came back that had last been heard of at `lost`.
     pub(super) fn note_reconnect(&mut self, lost: Timestamp, now: Timestamp) {
         let history = &mut self.history;
-        let since = history.unverified_since.map_or(lost, |since| since.min(lost));
+        let since = history
+            .unverified_since
+            .map_or(lost, |since| since.min(lost));
         history.unverified_since = Some(since);
         // A clock that was set back says nothing about how long it was.
         let outage = Duration::try_from(now.duration_since(lost)).unwrap_or(Duration::MAX);

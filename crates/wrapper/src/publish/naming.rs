@@ -23,6 +23,8 @@ pub struct Stale {
     pub namespaces: BTreeSet<Arc<str>>,
     /// Whether StatefulSets were listed anew: all short names may be known now.
     pub sets: bool,
+    /// Whether everything was forgotten before: it was of another cluster.
+    pub cleared: bool,
 }
 
 /// A service as this node sees it.
@@ -63,7 +65,7 @@ impl Publisher {
         let stale = inner
             .stale
             .as_mut()
-            .filter(|stale| open && !stale.is_empty())?;
+            .filter(|stale| stale.cleared || (open && !stale.is_empty()))?;
         Some(std::mem::take(stale))
     }
 

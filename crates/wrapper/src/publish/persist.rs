@@ -43,6 +43,7 @@ impl Publisher {
                 node: self.node.clone(),
                 feeds: inner.feed_metas(self.now()),
                 keys: inner.keys.clone(),
+                cluster: inner.history.cluster.clone(),
             },
             objects: objects.collect(),
             sets: inner.node_sets(),
@@ -68,6 +69,7 @@ impl Publisher {
             let mut inner = self.inner();
             inner.endpoints_wanted = endpoints;
             inner.keys = meta.keys;
+            inner.history.cluster = meta.cluster;
             self.publish_wanted(&mut inner);
         }
         // Node sets count only once services and labels ask for them, so the order matters.
@@ -84,6 +86,7 @@ impl Publisher {
             self.replace(&at.feed, listing, &at.revision);
             if let Some(progress) = self.inner().feeds.get_mut(&at.feed) {
                 progress.contact = at.contact;
+                progress.returning = true;
             }
         }
         Ok(found)

@@ -147,16 +147,17 @@ impl Publisher {
 }
 
 impl Inner {
-    /// A view is as old as what has been out of touch longest.
+    /// A view is as old as what has been out of touch longest, and as the last outage until a look has
+    /// shown that it ended in the same history.
     fn age(&self, now: Timestamp) -> Option<u64> {
         let wanted = self.wanted();
         let feeds = self.feeds.iter().filter(|(feed, _)| wanted.contains(feed));
         let offline = feeds.filter(|(_, progress)| !progress.online && progress.synced);
-        let seconds = |progress: &Progress| {
-            let contact = progress.contact.unwrap_or(Timestamp::UNIX_EPOCH);
-            now.duration_since(contact).as_secs().max(0).unsigned_abs()
-        };
-        let oldest = offline.map(|(_, progress)| seconds(progress)).max();
+        let since = |then: Timestamp| now.duration_since(then).as_secs().max(0).unsigned_abs();
+        let offline = offline.map(|(_, progress)| since(progress.contact.unwrap_or_default()));
+        let oldest = offline
+            .chain(self.history.unverified_since.map(since))
+            .max();
         oldest.filter(|age| *age >= BETWEEN_WATCHES)
     }
 

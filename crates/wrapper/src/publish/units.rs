@@ -47,6 +47,11 @@ impl Unit {
         self.nodes.is_empty()
     }
 
+    /// Ends its watches: it is of another cluster.
+    pub(super) fn stop(&self) {
+        self.reader.stop();
+    }
+
     fn is_idle(&self) -> bool {
         self.asked.elapsed() > IDLE_TIMEOUT && self.reader.store().watched_prefixes() == 0
     }

@@ -19,6 +19,9 @@ pub(crate) struct Meta {
     /// The cluster's public keys, where tokens are accepted.
     #[serde(default)]
     pub(crate) keys: Option<Keys>,
+    /// The cluster, by the uid of its namespace `kube-system`, where a look has shown it.
+    #[serde(default)]
+    pub(crate) cluster: Option<String>,
 }
 
 /// How far a feed had come.

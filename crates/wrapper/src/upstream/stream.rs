@@ -16,7 +16,7 @@ use kube::client::Body;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 const LIST_OF_METADATA: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const METADATA: &str =
@@ -25,6 +25,8 @@ const METADATA: &str =
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// A watch ends by itself after this time, plus up to as much again.
 const WATCH: u64 = 300;
+/// API servers send a bookmark every minute; a watch on which nothing came for so long is dead.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(150);
 /// What a watch may be late.
 const GRACE: Duration = Duration::from_secs(15);
 /// No object is as large: etcd takes a tenth of it.
@@ -37,32 +39,50 @@ pub(super) struct Ended {
     pub(super) resume_from: Option<String>,
     /// How many events and items there were.
     pub(super) events: u64,
+    /// Whether it was a watch that lived as long as it was asked to.
+    pub(super) on_time: bool,
+}
+
+/// A feed, and what is remembered of it from one request to the next.
+pub(super) struct Following {
+    pub(super) feed: Feed,
+    pub(super) selection: Selection,
+    pub(super) guard: EmptyListGuard,
+    /// When the last byte came.
+    pub(super) heard: Instant,
 }
 
 /// What a stream of events is taken for.
-enum Purpose<'a> {
+enum Purpose {
     /// Changes after what is known.
     Follow,
-    /// First a list in the making, and what guards against an empty one.
-    List(Listing, &'a mut EmptyListGuard),
+    /// First a list in the making.
+    List(Listing),
+}
+
+impl Following {
+    pub(super) fn new(feed: Feed, node: &str) -> Self {
+        Self {
+            selection: feed.selection(node),
+            feed,
+            guard: EmptyListGuard::default(),
+            heard: Instant::now(),
+        }
+    }
 }
 
 impl Upstream {
     /// Reads everything and makes it the truth; gives where to watch from.
-    pub(super) async fn list(
-        &self,
-        feed: &Feed,
-        selection: &Selection,
-        guard: &mut EmptyListGuard,
-    ) -> Result<Ended, ReadError> {
+    pub(super) async fn list(&self, following: &mut Following) -> Result<Ended, ReadError> {
         if self.stream_lists {
             let query = [
                 ("sendInitialEvents", "true"),
                 ("resourceVersionMatch", "NotOlderThan"),
             ];
-            let purpose = Purpose::List(self.publisher.listing(feed), guard);
-            return self.events(feed, selection, &query, purpose).await;
+            let purpose = Purpose::List(self.publisher.listing(&following.feed));
+            return self.events(following, &query, purpose).await;
         }
+        let (feed, selection) = (&following.feed, &following.selection);
         let accept = if selection.metadata_only {
             LIST_OF_METADATA
         } else {
@@ -77,10 +97,10 @@ impl Upstream {
             self.publisher.replace(feed, nothing, "");
         }
         let (listing, revision) = self.items(feed, asked?).await?;
-        self.relist(feed, listing, &revision, guard)?;
+        self.relist(following, listing, &revision)?;
         if revision.is_empty() {
             // A server that gives no revisions; what the watch misses the next list shows.
-            let ended = self.events(feed, selection, &[], Purpose::Follow).await?;
+            let ended = self.events(following, &[], Purpose::Follow).await?;
             return Ok(Ended {
                 resume_from: None,
                 ..ended
@@ -89,27 +109,27 @@ impl Upstream {
         Ok(Ended {
             resume_from: Some(revision),
             events: 1,
+            on_time: false,
         })
     }
 
     /// Follows the changes after a revision.
     pub(super) async fn watch(
         &self,
-        feed: &Feed,
-        selection: &Selection,
+        following: &mut Following,
         from: &str,
     ) -> Result<Ended, ReadError> {
         let query = [("resourceVersion", from)];
-        self.events(feed, selection, &query, Purpose::Follow).await
+        self.events(following, &query, Purpose::Follow).await
     }
 
     fn relist(
         &self,
-        feed: &Feed,
+        following: &mut Following,
         listing: Listing,
         revision: &str,
-        guard: &mut EmptyListGuard,
     ) -> Result<(), ReadError> {
+        let Following { feed, guard, .. } = following;
         match self.publisher.relist(feed, listing, revision, guard) {
             ListOutcome::Accepted => Ok(()),
             ListOutcome::NeedsConfirmation => Err(ReadError::EmptyList),
@@ -140,32 +160,37 @@ impl Upstream {
     /// Takes events until the watch ends.
     async fn events(
         &self,
-        feed: &Feed,
-        selection: &Selection,
+        following: &mut Following,
         query: &[(&str, &str)],
-        mut purpose: Purpose<'_>,
+        mut purpose: Purpose,
     ) -> Result<Ended, ReadError> {
         let seconds = WATCH + self.jitter.lock().u64(..WATCH);
+        let selection = &following.selection;
         let mut body = self.ask_for_events(selection, query, seconds).await?;
-        let deadline = Instant::now() + Duration::from_secs(seconds) + GRACE;
+        following.heard = Instant::now();
+        let on_time = following.heard + Duration::from_secs(seconds);
         // A lite-apiserver that is cut off opens watches too, and ends them at once.
         let (proof, mut proven) = (Instant::now() + MIN_WATCH_LIFE, false);
         let (mut buffer, mut events) = (BytesMut::new(), 0);
         loop {
-            let chunk = match next_chunk(&mut body, if proven { deadline } else { proof }).await {
+            let silent = (following.heard + SILENCE_TIMEOUT).min(on_time + GRACE);
+            let chunk = match next_chunk(&mut body, if proven { silent } else { proof }).await {
                 Err(ReadError::Timeout) if !proven => Bytes::new(),
                 Ok(None) => break,
                 other => other?.unwrap_or_default(),
             };
             if !proven && matches!(purpose, Purpose::Follow) {
-                self.publisher.set_online(feed, true);
+                self.publisher.set_online(&following.feed);
             }
             proven = true;
+            if !chunk.is_empty() {
+                following.heard = Instant::now();
+            }
             self.metrics.uplink_bytes.inc_by(chunk.len() as u64);
             buffer.extend_from_slice(&chunk);
             while let Some(end) = memchr::memchr(b'\n', &buffer) {
                 if let Some(message) = message(&buffer[..end])? {
-                    purpose = self.take(feed, message, purpose)?;
+                    purpose = self.take(following, message, purpose)?;
                 }
                 events += 1;
                 buffer.advance(end + 1);
@@ -176,34 +201,36 @@ impl Upstream {
         }
         // What is left is half an event: the link was cut in it, and it will come again.
         match purpose {
-            Purpose::List(..) => Err(ReadError::Truncated),
+            Purpose::List(_) => Err(ReadError::Truncated),
             Purpose::Follow => Ok(Ended {
-                resume_from: self.publisher.resume(feed),
+                resume_from: self.publisher.resume(&following.feed),
                 events,
+                on_time: Instant::now() >= on_time,
             }),
         }
     }
 
     /// Takes one event; gives what the next ones are for.
-    fn take<'a>(
+    fn take(
         &self,
-        feed: &Feed,
+        following: &mut Following,
         message: Message<'_>,
-        purpose: Purpose<'a>,
-    ) -> Result<Purpose<'a>, ReadError> {
+        purpose: Purpose,
+    ) -> Result<Purpose, ReadError> {
         self.metrics.events.inc();
+        let feed = &following.feed;
         match (message, purpose) {
-            (Message::Object(_, object), Purpose::List(mut listing, guard)) => {
+            (Message::Object(_, object), Purpose::List(mut listing)) => {
                 let pushed = self.publisher.push(feed, &mut listing, object);
                 pushed.map_err(ReadError::Unreadable)?;
-                return Ok(Purpose::List(listing, guard));
+                return Ok(Purpose::List(listing));
             }
-            (Message::Bookmark { revision, ends }, Purpose::List(listing, guard)) => {
+            (Message::Bookmark { revision, ends }, Purpose::List(listing)) => {
                 if !ends {
-                    return Ok(Purpose::List(listing, guard));
+                    return Ok(Purpose::List(listing));
                 }
-                self.relist(feed, listing, &revision, guard)?;
-                self.publisher.set_online(feed, true);
+                self.relist(following, listing, &revision)?;
+                self.publisher.set_online(&following.feed);
             }
             (Message::Object(what, object), Purpose::Follow) => {
                 let taken = self.publisher.event(feed, what, object);
@@ -217,7 +244,7 @@ impl Upstream {
         Ok(Purpose::Follow)
     }
 
-    async fn ask_for_events(
+    pub(super) async fn ask_for_events(
         &self,
         selection: &Selection,
         query: &[(&str, &str)],
@@ -238,7 +265,7 @@ impl Upstream {
         Ok(self.ask(selection, &whole, accept).await?.into_body())
     }
 
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         selection: &Selection,
         query: &[(&str, &str)],
@@ -272,7 +299,10 @@ fn uri(selection: &Selection, query: &[(&str, &str)]) -> String {
 }
 
 /// The next bytes; none at the end.
-async fn next_chunk(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, ReadError> {
+pub(super) async fn next_chunk(
+    body: &mut Body,
+    deadline: Instant,
+) -> Result<Option<Bytes>, ReadError> {
     loop {
         let frame = timeout_at(deadline, body.frame()).await;
         match frame.map_err(|_| ReadError::Timeout)? {

@@ -32,13 +32,16 @@ pub(crate) struct Cloud {
 impl Default for Cloud {
     fn default() -> Self {
         let store = Store::default();
-        Self {
+        let cloud = Self {
             reader: Reader::new(store.clone(), 1),
             store,
             cut: watch::Sender::new(false),
             lite: None,
             requests: Arc::default(),
-        }
+        };
+        let metadata = json!({ "name": "kube-system", "uid": "the-cluster" });
+        cloud.put(ServedKind::Namespaces, &json!({ "metadata": metadata }));
+        cloud
     }
 }
 
