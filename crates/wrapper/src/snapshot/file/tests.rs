@@ -28,6 +28,7 @@ fn image() -> Image {
         meta: Meta {
             node: "a-0".to_owned(),
             feeds: Vec::new(),
+            cluster: None,
             keys: None,
         },
         objects: vec![(ServedKind::Services, store.get(&key).unwrap())],
