@@ -59,7 +59,6 @@ pub(crate) fn object(bytes: &[u8], media_type: &str) -> Result<Read, Status> {
     }
 }
 
-/// Decodes JSON.
 pub(crate) fn json(bytes: &[u8]) -> Result<Read, ReadError> {
     let (value, duplicates) = read_strict(bytes)?;
     let complaints = duplicates.iter().map(ToString::to_string).collect();
@@ -68,7 +67,7 @@ pub(crate) fn json(bytes: &[u8]) -> Result<Read, ReadError> {
 
 /// Decodes the first document of a YAML stream; JSON is a part of YAML. An empty one is null.
 ///
-/// Of keys that stand twice the first is named, as clients mend one after the other anyway.
+/// Of keys that stand twice the first is named, as clients repair one after the other anyway.
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Read, String> {
     if let Ok(read) = json(bytes)
         && read.complaints.is_empty()

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use edgegrid_machinery::apply::{Writer, restore_times, track_update};
 use edgegrid_machinery::metadata::{self, CreateStamp};
-use edgegrid_machinery::schema::Verdict;
+use edgegrid_machinery::schema::Validation;
 use edgegrid_machinery::status::Status;
 use edgegrid_store::{CommitError, Expect};
 use serde_json::Value;
@@ -114,7 +114,7 @@ pub(crate) fn create(
         warnings: said,
     } = decoded;
     let _allocating = services::allocator_lock(request);
-    metadata::place(&mut object, request.namespace().unwrap_or_default())?;
+    metadata::ensure_namespace(&mut object, request.namespace().unwrap_or_default())?;
     metadata::check_new(&object)?;
     let doubled = dedup_owners(&mut object);
     let is_generated = metadata::name(&object).is_empty();
@@ -170,13 +170,13 @@ fn prepare_new(
         now: &now,
         suffix: &suffix,
     };
-    served.default(&mut new);
+    served.apply_defaults(&mut new);
     // The writer is credited with what it sent, also where the server does not take it over.
     if ownership == Ownership::Track {
         new = tracked(request, None, &new);
     }
-    metadata::stamp(&mut new, create, served.kind.generation());
-    served.kind.prepare_create(&mut new);
+    metadata::stamp(&mut new, create, served.strategy.generation());
+    served.strategy.prepare_create(&mut new);
     crds::prepare(request, &mut new, None);
     request.admit(Operation::Create, None, &mut new)?;
     let warnings = warnings_or_invalid(request, &new, served.validate_create(&new))?;
@@ -203,10 +203,10 @@ pub(crate) fn change(
     crds::prepare(request, &mut new, Some(old));
     request.admit(Operation::Update, Some(old), &mut new)?;
     if request.subresource() != Some("status") {
-        metadata::advance_generation(&mut new, old, served.kind.generation());
+        metadata::advance_generation(&mut new, old, served.strategy.generation());
     }
-    let verdict = served.validate_update(&new, old, request.subresource());
-    warnings.extend(warnings_or_invalid(request, &new, verdict)?);
+    let validation = served.validate_update(&new, old, request.subresource());
+    warnings.extend(warnings_or_invalid(request, &new, validation)?);
     warnings.extend(doubled);
     crds::check(request, &new)?;
     let expect = Expect::Revision(live.entry.revision());
@@ -238,7 +238,7 @@ fn own(
         patch_type::is_plain(&request.media_type) || patch_type::is_apply(&request.media_type);
     let mut doubled = (!is_patch).then(|| dedup_owners(new)).flatten();
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-    request.served.default(new);
+    request.served.apply_defaults(new);
     if ownership == Ownership::Track {
         *new = tracked(request, Some(old), new);
     }
@@ -257,14 +257,14 @@ fn check_identity(request: &Request<'_>, new: &mut Value, old: &Value) -> Result
     if !patch_type::is_plain(&request.media_type) {
         metadata::check_uid(new, old, &resource)?;
     }
-    let unconditional = request.served.kind.allows_unconditional_update();
+    let unconditional = request.served.strategy.allows_unconditional_update();
     metadata::check_revision(new, old, &resource, unconditional)
 }
 
 /// Refuses an object with another name or namespace than its path.
 fn check_path(request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
     metadata::check_name(object, request.name())?;
-    metadata::place(object, request.namespace().unwrap_or_default())
+    metadata::ensure_namespace(object, request.namespace().unwrap_or_default())
 }
 
 /// Keeps the first of equal references to an owner; says so if there were more.
@@ -302,15 +302,15 @@ pub(crate) fn as_writer<T>(request: &Request<'_>, act: impl FnOnce(&Writer<'_>) 
 fn warnings_or_invalid(
     request: &Request<'_>,
     object: &Value,
-    verdict: Verdict,
+    validation: Validation,
 ) -> Result<Vec<String>, Status> {
-    if verdict.errors.is_empty() {
-        return Ok(verdict.warnings);
+    if validation.errors.is_empty() {
+        return Ok(validation.warnings);
     }
     let name = metadata::name(object);
     Err(Status::invalid(
         &request.served.group_kind(),
         name,
-        &verdict.errors,
+        &validation.errors,
     ))
 }

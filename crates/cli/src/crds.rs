@@ -8,12 +8,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use crate::output;
 
-/// Print the custom resource definitions of edgegrid's five kinds.
+/// Print the CustomResourceDefinitions of edgegrid's five kinds.
 ///
 /// Install or upgrade them with: edgegrid crds | kubectl apply --server-side -f -
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write one file per definition into this folder instead of printing them.
+    /// Write one file per definition into this folder instead of printing all.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
 }

@@ -101,7 +101,6 @@ fn expired(error: RevisionError) -> Status {
     }
 }
 
-/// A running watch.
 struct Session {
     watch: Watch<Memo>,
     encoder: Encoder,

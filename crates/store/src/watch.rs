@@ -100,7 +100,7 @@ impl<M> Watch<M> {
             at: self.cursor,
             oldest: compacted,
         };
-        let Some(topic) = state.topics.of(&self.prefix) else {
+        let Some(topic) = state.topics.get(&self.prefix) else {
             return Err(lagged);
         };
         for _ in 0..STRETCH {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::compare::{Difference, Scope, compare};
+use crate::compare::{Comparison, Difference, compare};
 use crate::fields;
 use crate::kinds::Subject;
 use crate::normal::normal;
@@ -36,7 +36,7 @@ pub(crate) struct Run<'a> {
     subject: &'a Subject,
     requests: Requests<'a>,
     rng: Rng,
-    scope: Scope,
+    comparison: Comparison,
     lives: Vec<Life>,
     born: usize,
     spoiled: BTreeSet<String>,
@@ -50,7 +50,7 @@ impl<'a> Run<'a> {
         sides: [Side; 2],
         subject: &'a Subject,
         seed: u64,
-        scope: Scope,
+        comparison: Comparison,
     ) -> Result<Self> {
         let requests = Requests::new(subject);
         let watches = [
@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
             subject,
             requests,
             rng: Rng::new(seed),
-            scope,
+            comparison,
             lives: Vec::new(),
             born: 0,
             spoiled: BTreeSet::new(),
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
             self.subject.kind.plural,
             request,
             [&answers[0], &answers[1]],
-            self.scope,
+            self.comparison,
         ) {
             self.report(life, difference);
             self.retire(life).await?;
@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
             self.subject.kind.plural,
             &request,
             [&answers[0], &answers[1]],
-            self.scope,
+            self.comparison,
         ) {
             self.report(life, difference);
             self.retire(life).await?;

@@ -73,7 +73,7 @@ async fn has_exactly(
     granted: &[&str],
 ) {
     let wrapper = Wrapper::start(settings).await.unwrap();
-    wrapper.is_ready().await.unwrap();
+    wrapper.wait_until_ready().await.unwrap();
     eventually("Endpoints can be read too", async || {
         wrapper.get("/api/v1/endpoints").await.map(drop)
     })

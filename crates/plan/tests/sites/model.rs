@@ -47,7 +47,7 @@ impl Model {
     fn put(&mut self, kind: Kind, name: &str, spec: &Value) {
         let name = name_of(kind, name);
         match self.objects.create(&name, &json!({ "spec": spec }), USER) {
-            Err(Refusal::Taken) => self.edit(&name, |object| object["spec"] = spec.clone()),
+            Err(Refusal::AlreadyExists) => self.edit(&name, |object| object["spec"] = spec.clone()),
             other => other.unwrap(),
         }
     }

@@ -10,11 +10,11 @@ use anyhow::{Context, Result, bail, ensure};
 /// The kinds of records that Kubernetes names have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordType {
-    /// IPv4 address.
+    /// A: IPv4 addresses of a name.
     A = 1,
     /// Name of an address, asked for as `4.3.2.1.in-addr.arpa`.
     Ptr = 12,
-    /// IPv6 address.
+    /// AAAA: IPv6 addresses of a name.
     Aaaa = 28,
     /// Port and name of a server, given as `priority weight port target`.
     Srv = 33,
