@@ -89,7 +89,8 @@ struct BeyondLoopback {
     #[arg(long, value_name = "USER")]
     allow_user: Vec<String>,
 
-    /// Group that may read over TLS; may be repeated.
+    /// Group that may read over TLS; may be repeated. It too replaces the usual names of kube-proxy and
+    /// CoreDNS.
     #[arg(long, value_name = "GROUP")]
     allow_group: Vec<String>,
 }
