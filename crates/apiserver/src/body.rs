@@ -81,9 +81,12 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Read, String> {
                 let (line, key) = (location.line(), key.as_deref().unwrap_or_default());
                 let complaint = format!("line {line}: key {key:?} already set in map");
                 let value = first_document(bytes, DuplicateKeyPolicy::LastWins);
-                (value.map_err(|error| said(&error))?, vec![complaint])
+                (
+                    value.map_err(|error| yaml_message(&error))?,
+                    vec![complaint],
+                )
             }
-            _ => return Err(said(&error)),
+            _ => return Err(yaml_message(&error)),
         },
     };
     Ok(Read { value, complaints })
@@ -103,7 +106,7 @@ fn first_document(
 }
 
 /// An error in the words of the reference server's reader, which names no first line.
-fn said(error: &YamlError) -> String {
+fn yaml_message(error: &YamlError) -> String {
     let (text, location) = match error.without_snippet() {
         YamlError::Message { msg, location } | YamlError::ExternalMessage { msg, location, .. } => {
             (msg.clone(), Some(*location))

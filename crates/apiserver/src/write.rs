@@ -1,8 +1,8 @@
 //! What every write has in common, from the decoded object to the store.
 //!
 //! ```text
-//! create: default ─► own ─► stamp ─► prepare ─► admit ─► validate ─► put if absent
-//! change: check ─► default ─► own ─► carry over ─► prepare ─► admit ─► validate ─► put if unchanged
+//! create: default ─► track ─► stamp ─► prepare ─► admit ─► validate ─► put if absent
+//! change: check ─► default ─► track ─► carry over ─► prepare ─► admit ─► validate ─► put if unchanged
 //! ```
 
 use std::collections::BTreeSet;
@@ -111,7 +111,7 @@ pub(crate) fn create(
 ) -> Result<Answer, Status> {
     let Decoded {
         mut object,
-        warnings: said,
+        warnings: decoding_warnings,
     } = decoded;
     let _allocating = services::allocator_lock(request);
     metadata::ensure_namespace(&mut object, request.namespace().unwrap_or_default())?;
@@ -124,7 +124,7 @@ pub(crate) fn create(
         metadata::name(&new).clone_into(&mut name);
         match put(request, &name, &new, Expect::Absent) {
             Ok(content) => {
-                let warnings = said.into_iter().chain(warnings).chain(doubled);
+                let warnings = decoding_warnings.into_iter().chain(warnings).chain(doubled);
                 return Ok(Answer {
                     warnings: warnings.collect(),
                     ..Answer::created(content)
@@ -163,8 +163,8 @@ fn prepare_new(
     mut new: Value,
     ownership: Ownership,
 ) -> Result<(Value, Vec<String>), Status> {
-    let (served, server) = (&request.served, request.server);
-    let (uid, suffix, now) = (server.ids.uid(), server.ids.suffix(), server.clock.stamp());
+    let (served, ids) = (&request.served, &request.server.ids);
+    let (uid, suffix, now) = (ids.uid(), ids.suffix(), request.server.clock.stamp());
     let create = CreateStamp {
         uid: &uid,
         now: &now,
@@ -198,7 +198,7 @@ pub(crate) fn change(
     } = decoded;
     let _allocating = services::allocator_lock(request);
     check_identity(request, &mut new, old)?;
-    let doubled = own(request, &mut new, old, ownership);
+    let doubled = default_and_track(request, &mut new, old, ownership);
     served.prepare_update(&mut new, old, request.subresource());
     crds::prepare(request, &mut new, Some(old));
     request.admit(Operation::Update, Some(old), &mut new)?;
@@ -227,7 +227,7 @@ pub(crate) fn change(
 
 /// Fills in what was left open, credits the change to its writer, and keeps what no writer decides.
 /// Gives a warning if an owner was named twice.
-fn own(
+fn default_and_track(
     request: &Request<'_>,
     new: &mut Value,
     old: &Value,

@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use crate::output;
 
-/// Print the CustomResourceDefinitions of edgegrid's five kinds.
+/// Print the custom resource definitions of edgegrid's five kinds.
 ///
 /// Install or upgrade them with: edgegrid crds | kubectl apply --server-side -f -
 #[derive(clap::Args)]

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use crate::output;
 use rbac::Account;
 
-/// Print the manifests that run the controller in a cluster: Namespace, ServiceAccount, RBAC,
+/// Print the manifests that run the controller in a cluster: namespace, service account, RBAC,
 /// Deployment.
 ///
 /// Install with: edgegrid manifests | kubectl apply --server-side -f -
 ///
-/// The CustomResourceDefinitions need not be installed before: the controller creates and upgrades them.
+/// The custom resource definitions need not be installed before: the controller creates and upgrades them.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Namespace to run the controller in.
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = default_image())]
     image: String,
 
-    /// Print what `edgegrid statefulset` needs instead: Namespace, ServiceAccount, RBAC.
+    /// Print what `edgegrid statefulset` needs instead: namespace, service account, RBAC.
     #[arg(long, conflicts_with_all = ["output_dir", "image"])]
     statefulset: bool,
 

@@ -6,10 +6,6 @@ use serde_json::Value;
 
 /// What is known of a kind before its fields are asked for.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "group, version and kind are how Kubernetes names a type"
-)]
 pub(crate) struct TestedKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
 
-    /// Create missing CustomResourceDefinitions of edgegrid's kinds and upgrade older ones. Newer ones,
+    /// Create missing custom resource definitions of edgegrid's kinds and upgrade older ones. Newer ones,
     /// and what others added, stay as they are.
     #[arg(long, alias = "ensure-crd", default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set, value_name = "BOOL")]
     pub(super) manage_crds: bool,

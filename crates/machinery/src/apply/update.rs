@@ -285,15 +285,15 @@ pub(super) fn settle(
         if Some(identity) == acting {
             continue;
         }
-        let Some(changed) = changes.at(&owned.api_version) else {
+        let Some(change) = changes.at(&owned.api_version) else {
             vanished.insert(identity.clone());
             continue;
         };
-        let overwritten = owned.set.intersection(&changed.written());
+        let overwritten = owned.set.intersection(&change.written());
         owned.set = owned
             .set
             .difference(&overwritten)
-            .difference(&changed.removed);
+            .difference(&change.removed);
         if !overwritten.is_empty() {
             conflicts.push((identity.clone(), owned.api_version.clone(), overwritten));
         }
