@@ -10,7 +10,7 @@ use hickory_proto::rr::Name;
 use tokio::time::Instant;
 
 /// After so long an answer is lost.
-const LOST: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a run of questions came to.
 #[derive(Debug, Default, Clone)]
@@ -135,6 +135,6 @@ impl Pending<'_> {
 fn connected(server: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(server)?;
-    socket.set_read_timeout(Some(LOST))?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     Ok(socket)
 }

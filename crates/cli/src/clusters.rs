@@ -46,7 +46,7 @@ struct Line {
     last_contact: Option<Timestamp>,
     units: BTreeSet<String>,
     grids: usize,
-    late: Vec<String>,
+    out_of_step: Vec<String>,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
@@ -94,7 +94,7 @@ async fn listing(cluster: &Cluster, now: Timestamp) -> Result<String> {
                 .map_or("never".into(), |time| ago(time, now)),
             line.units.len().to_string(),
             line.grids.to_string(),
-            listed(&line.late),
+            listed(&line.out_of_step),
         ]);
     }
     Ok(aligned(&table))
@@ -132,7 +132,7 @@ impl Line {
         let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
         self.last_contact = renewed.map(|time| time.0);
         if let Some(missing) = lease.annotations().get(annotation::MISSING) {
-            self.late.push(format!("missing there: {missing}"));
+            self.out_of_step.push(format!("missing there: {missing}"));
         }
     }
 
@@ -143,7 +143,7 @@ impl Line {
             || copy.metadata.deletion_timestamp.is_some()
         {
             let (namespace, name) = target(&copy.metadata).unwrap_or_default();
-            self.late
+            self.out_of_step
                 .push(format!("{} {namespace}/{name}", copy.kind.name()));
         }
         self.units.extend(status.states.into_keys());
@@ -217,7 +217,7 @@ mod tests {
             &json!({ "observedGeneration": 2, "states": { "zone1": {} } }),
         ));
         assert_eq!((line.units.len(), line.grids), (2, 2));
-        assert_eq!(listed(&line.late), "DeploymentGrid shop/web");
+        assert_eq!(listed(&line.out_of_step), "DeploymentGrid shop/web");
         assert_eq!(listed(&[]), "-");
     }
 
@@ -231,7 +231,10 @@ mod tests {
         let mut line = Line::default();
         line.add_lease(&lease);
         assert!(line.last_contact.is_some());
-        assert_eq!(listed(&line.late), "missing there: DeploymentGrid shop/web");
+        assert_eq!(
+            listed(&line.out_of_step),
+            "missing there: DeploymentGrid shop/web"
+        );
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub(crate) struct Service {
 
 impl Election {
     /// Takes part in the election under this name, unless the user says that this is the only replica.
-    pub(crate) fn enter(
+    pub(crate) fn elector(
         &self,
         lease_name: &str,
         client: &Client,

@@ -69,7 +69,7 @@ async fn serve(args: Args) -> Result<()> {
     let mut service = Service::new(args.bind_address);
     let lease = names::STATEFULSET_CONTROLLER;
     let registry = &mut service.registry;
-    let (elector, fence) = args.election.enter(lease, &client, registry)?;
+    let (elector, fence) = args.election.elector(lease, &client, registry)?;
     let metrics = Metrics::default();
     metrics.register(registry);
     let config = Config {

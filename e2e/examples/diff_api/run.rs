@@ -143,14 +143,14 @@ impl<'a> Run<'a> {
             Effect::Writes => {
                 life.known = raw;
                 life.exists = true;
-                Ok(!self.is_going(life).await?)
+                Ok(!self.read_removed(life).await?)
             }
             Effect::Deletes => self.refresh(life).await,
         }
     }
 
-    /// An object that lost its last finalizer while it was going is gone.
-    async fn is_going(&mut self, life: &mut Life) -> Result<bool> {
+    /// Reads an object that lost its last finalizer while it was being deleted, and says whether it is gone.
+    async fn read_removed(&mut self, life: &mut Life) -> Result<bool> {
         let metadata = &life.known[0]["metadata"];
         let has_finalizers = metadata["finalizers"]
             .as_array()
