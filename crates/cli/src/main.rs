@@ -1,6 +1,9 @@
 //! `edgegrid`: runs an application in every edge site of a Kubernetes cluster and keeps
 //! each site's traffic at home. This is the command line; one file per subcommand.
 
+use std::backtrace::BacktraceStatus;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 mod agent;
@@ -38,8 +41,8 @@ enum Command {
     Wrapper(Box<wrapper::Args>),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Args::parse().command {
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
         Command::Agent(args) => agent::run(&args),
         Command::Controller(args) => controller::run(*args),
         Command::Crds(args) => crds::run(&args),
@@ -49,5 +52,14 @@ fn main() -> anyhow::Result<()> {
         Command::Manifests(args) => manifests::run(&args),
         Command::Statefulset(args) => statefulset::run(args),
         Command::Wrapper(args) => wrapper::run(&args),
+    };
+    let Err(error) = outcome else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("error: {}", output::sentence(&error));
+    // Captured only if RUST_BACKTRACE asks for it.
+    if error.backtrace().status() == BacktraceStatus::Captured {
+        eprintln!("\n{}", error.backtrace());
     }
+    ExitCode::FAILURE
 }

@@ -230,9 +230,9 @@ async fn bind(args: &Args, tls: Option<&Tls>, text: &str) -> Result<Vec<Socket>>
 
 async fn kube_config(args: &Args) -> Result<kube::Config> {
     let Some(file) = &args.kubeconfig else {
-        return kube::Config::infer()
-            .await
-            .context("no kubeconfig found, and this is no pod: name one with --kubeconfig");
+        return kube::Config::infer().await.context(
+            "neither a kubeconfig nor a service account found: name a file with --kubeconfig",
+        );
     };
     let text = Kubeconfig::read_from(file)
         .with_context(|| format!("read kubeconfig {}", file.display()))?;
