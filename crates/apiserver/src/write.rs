@@ -163,8 +163,9 @@ fn prepare_new(
     mut new: Value,
     ownership: Ownership,
 ) -> Result<(Value, Vec<String>), Status> {
-    let (served, ids) = (&request.served, &request.server.ids);
-    let (uid, suffix, now) = (ids.uid(), ids.suffix(), request.server.clock.stamp());
+    let served = &request.served;
+    let (ids, clock) = (&request.server.ids, &request.server.clock);
+    let (uid, suffix, now) = (ids.uid(), ids.suffix(), clock.stamp());
     let create = CreateStamp {
         uid: &uid,
         now: &now,

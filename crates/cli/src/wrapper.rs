@@ -147,7 +147,7 @@ impl BeyondLoopback {
         Some(Tls {
             certificate: self.cert_file.clone()?,
             key: self.key_file.clone()?,
-            client_authority: self.ca_file.clone()?,
+            client_ca: self.ca_file.clone()?,
             tokens: self.bearer_tokens,
         })
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use edgegrid_dns::answer::Zone;
 use edgegrid_dns::records::{Host, Port, Records, ServiceName, ServiceRecords, Target as Stands};
 use edgegrid_dns::server::exchange::{Pending, Step, accept, take};
-use edgegrid_dns::server::wire::{MOST_UDP, Transport};
+use edgegrid_dns::server::wire::{MAX_UDP, Transport};
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query};
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, SOA, SRV, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
@@ -191,7 +191,7 @@ fn check(packet: &[u8], answer: &[u8], transport: Transport) {
     let limit = match (transport, edns) {
         (Transport::Tcp, _) => usize::from(u16::MAX),
         (Transport::Udp, None) => WITHOUT_EDNS,
-        (Transport::Udp, Some(edns)) => WITHOUT_EDNS.max(edns.max_payload().min(MOST_UDP).into()),
+        (Transport::Udp, Some(edns)) => WITHOUT_EDNS.max(edns.max_payload().min(MAX_UDP).into()),
     };
     assert!(answer.len() <= limit, "{} bytes of {limit}", answer.len());
 }
