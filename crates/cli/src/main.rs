@@ -5,6 +5,7 @@ use std::backtrace::BacktraceStatus;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use edgegrid_runtime::logging::chain;
 
 mod agent;
 mod clusters;
@@ -53,13 +54,20 @@ fn main() -> ExitCode {
         Command::Statefulset(args) => statefulset::run(args),
         Command::Wrapper(args) => wrapper::run(&args),
     };
-    let Err(error) = outcome else {
-        return ExitCode::SUCCESS;
-    };
-    eprintln!("error: {}", output::sentence(&error));
-    // Captured only if RUST_BACKTRACE asks for it.
-    if error.backtrace().status() == BacktraceStatus::Captured {
-        eprintln!("\n{}", error.backtrace());
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_error(&error);
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::FAILURE
+}
+
+/// Prints an error as one sentence, and where it came from if `RUST_BACKTRACE` asks for it.
+fn print_error(error: &anyhow::Error) {
+    eprintln!("error: {}", chain(&**error));
+    let backtrace = error.backtrace();
+    if backtrace.status() == BacktraceStatus::Captured {
+        eprintln!("\n{backtrace}");
+    }
 }

@@ -58,8 +58,8 @@ pub(crate) fn settled(outcome: Result<(), WriteError>) -> Result<Option<Duration
     match outcome {
         Ok(()) => Ok(None),
         Err(error) => match error.class {
-            Class::Conflict(_) | Class::Taken => Ok(Some(CONFLICT_WAIT)),
-            Class::Gone => Ok(None),
+            Class::Conflict(_) | Class::AlreadyExists => Ok(Some(CONFLICT_WAIT)),
+            Class::NotFound => Ok(None),
             _ => Err(error),
         },
     }

@@ -271,7 +271,7 @@ fn problems_and_retry(
     for (namespace, outcome) in outcomes {
         let Err(error) = outcome else { continue };
         let wait = match error.class {
-            Class::Conflict(_) | Class::Gone | Class::Taken => CONFLICT_RETRY,
+            Class::Conflict(_) | Class::NotFound | Class::AlreadyExists => CONFLICT_RETRY,
             _ => {
                 let trouble = Trouble::new(reason::REFUSED, error.to_string());
                 troubles.insert(namespace, trouble);

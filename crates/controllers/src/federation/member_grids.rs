@@ -204,7 +204,7 @@ fn warning(trouble: &Trouble) -> Notice {
 /// A failure that people should hear of; what merely came between is tried again.
 fn refused(error: &WriteError) -> Option<Trouble> {
     match error.class {
-        Class::Conflict(_) | Class::Gone | Class::Taken | Class::NotLeader => None,
+        Class::Conflict(_) | Class::NotFound | Class::AlreadyExists | Class::NotLeader => None,
         _ => Some(Trouble::new(reason::REFUSED, error.to_string())),
     }
 }
