@@ -8,7 +8,8 @@ use anyhow::Result;
 use edgegrid_controllers::process::{self, Process};
 use edgegrid_controllers::registration::by_token;
 use edgegrid_controllers::{Setup, metrics as passes};
-use edgegrid_runtime::client;
+use edgegrid_runtime::client::{self, Source};
+use edgegrid_runtime::credentials::{self, Refusals};
 use edgegrid_runtime::executor::{self, Executor};
 
 use crate::service::{self, Service};
@@ -25,10 +26,14 @@ pub(crate) fn run(args: Args) -> Result<()> {
 async fn serve(args: Args) -> Result<()> {
     args.log.start()?;
     let agent = concat!("edgegrid-controller/", env!("CARGO_PKG_VERSION"));
-    let client = client::connect(args.kubeconfig.as_deref(), agent).await?;
+    let source = Source::new(args.kubeconfig.as_deref());
+    let make = move |config| client::with_timeouts(config, agent);
+    let refusals = Refusals::default();
+    let client = credentials::client(source, refusals.clone(), Box::new(make)).await?;
     let mut service = Service::new(args.bind_address);
     let registry = &mut service.registry;
-    let (elector, fence) = args.election.enter(&args.lease_name, &client, registry)?;
+    refusals.register(registry);
+    let (elector, fence) = args.election.elector(&args.lease_name, &client, registry)?;
     let writes = executor::Metrics::register(registry);
     let setup = Setup {
         executor: Executor::new(client.clone(), fence, args.limits(), writes),

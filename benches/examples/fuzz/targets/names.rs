@@ -159,10 +159,10 @@ impl Target for Answers {
 
     fn feed(&mut self, (which, packet, transport): &Self::Input) -> bool {
         let (asked, pending) = &self.waiting[*which];
-        let Some(heard) = accept(&sent(pending), packet) else {
+        let Some(answer) = accept(&sent(pending), packet) else {
             return false;
         };
-        let step = pending.finish(Some(&heard), *transport, &mut self.buffer);
+        let step = pending.finish(Some(&answer), *transport, &mut self.buffer);
         assert!(
             matches!(step, Step::Answered(_)),
             "a question without an answer"
