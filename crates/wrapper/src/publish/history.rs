@@ -79,7 +79,7 @@ impl Publisher {
     }
 
     /// Forgets everything: it belongs to another cluster. Clients see it all deleted.
-    pub(crate) fn start_over(&self, cluster: String) {
+    pub(crate) fn start_over(&self) {
         let mut inner = self.inner();
         let stored = inner.store.snapshot();
         let deletions = stored.iter().map(|entry| Write {
@@ -100,7 +100,6 @@ impl Publisher {
             generation: inner.generation,
             ..Inner::new(&self.node, store, names)
         };
-        inner.history.cluster = Some(cluster);
         if let Some(stale) = &mut inner.stale {
             stale.cleared = true;
         }
