@@ -11,6 +11,10 @@ use serde_json::json;
 
 use crate::names::annotation;
 
+/// Number of what [`crate::crds`] gives: raised with every change of it, so that a controller upgrades
+/// older definitions and leaves newer ones alone.
+pub const SCHEMA_VERSION: u64 = 2;
+
 /// A JSON object kept as it is.
 pub(crate) fn open_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
@@ -133,7 +137,7 @@ pub(crate) fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinit
         }
     }
     let annotations = crd.metadata.annotations.get_or_insert_default();
-    let version = crate::SCHEMA_VERSION.to_string();
+    let version = SCHEMA_VERSION.to_string();
     annotations.insert(annotation::SCHEMA_VERSION.into(), version);
     crd
 }
