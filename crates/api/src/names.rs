@@ -99,7 +99,7 @@ pub mod annotation {
 
 /// Field managers, as `managedFields` names them.
 pub mod manager {
-    /// Everything edgegrid applies.
+    /// Owns everything that edgegrid applies.
     pub const EDGEGRID: &str = "edgegrid";
     /// Owns a workload's `replicas` while it is handed over to whoever scales from now on.
     pub const REPLICAS: &str = "edgegrid-replicas";
@@ -215,7 +215,7 @@ pub mod reason {
     pub const UNITS_FOUND: &str = "UnitsFound";
     /// A member cluster was not heard of for a while; in a member: its control cluster was not.
     pub const OUT_OF_CONTACT: &str = "OutOfContact";
-    /// A member cluster has not yet said that it has the grid as it is now.
+    /// A member cluster has not yet reported that it has the grid as it is now.
     pub const NOT_REPORTED: &str = "NotReported";
     /// A member cluster is to remove the grid and has not said so yet.
     pub const REMOVING: &str = "Removing";
@@ -291,7 +291,7 @@ pub const UNIT_NODE_ALL: &str = "unit-node-all";
 pub const DEFAULT_AUTONOMY_LEVEL: &str = "L3";
 /// Path prefix and header by which an ingress asks the wrapper for one unit's view.
 pub const INGRESS_VIEW: &str = "superedge-ingress";
-/// [`label::SLICE_MANAGED_BY`] of the slices that hold short names; they exist in a node's view alone.
+/// [`label::SLICE_MANAGED_BY`] of the slices with short names; they exist in a node's view alone.
 pub const ALIAS_MANAGER: &str = "aliases.edgegrid.io";
 /// The hosts file that SuperEdge's CoreDNS reads short names from.
 pub const DEFAULT_HOSTS_FILE: &str = "/data/edge/hosts";

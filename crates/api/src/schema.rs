@@ -1,4 +1,4 @@
-//! Schemas of the Kubernetes types that our kinds hold, and the finish of a definition.
+//! Schemas of the Kubernetes types that our kinds contain, and the finish of a definition.
 //!
 //! They are written out here because the generated ones carry a page of text per field
 //! and rules (`required`) that we cannot afford on objects already stored.
@@ -25,7 +25,7 @@ pub(crate) fn int_or_string(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-int-or-string": true })
 }
 
-/// A moment.
+/// A moment as RFC 3339 writes it.
 pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
@@ -79,7 +79,7 @@ pub(crate) fn label_requirements(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Node taints.
+/// A list of taints of a Node.
 pub(crate) fn taints(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use edgegrid_plan::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
+use edgegrid_plan::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, Scope, Step};
 use edgegrid_runtime::executor::{Executor, Target, WriteError};
 use futures::{StreamExt, stream};
 use kube::core::{ApiResource, GroupVersionKind};
 
 use crate::writes::Writes;
 
-/// What became of each unit's steps.
-pub type Outcomes = BTreeMap<String, Result<(), WriteError>>;
+/// Whether the steps of each scope worked.
+pub type Outcomes = BTreeMap<Scope, Result<(), WriteError>>;
 
 /// Units of one plan that are written at the same time. Small, because the executor serves
 /// whoever asks in order: a grid of a thousand units must not stand before one of a single unit.
@@ -28,12 +28,12 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// Makes the steps of every unit and says how each unit fared.
+    /// Makes the steps of every unit and returns how that went, by unit.
     pub async fn run(&self, plan: Plan) -> Outcomes {
-        stream::iter(plan.units)
-            .map(|(unit, steps)| async move {
+        stream::iter(plan.steps)
+            .map(|(scope, steps)| async move {
                 let outcome = self.run_in_order(&steps).await;
-                (unit, outcome)
+                (scope, outcome)
             })
             .buffer_unordered(SIDE_BY_SIDE)
             .collect()
@@ -100,7 +100,7 @@ pub fn target(id: &ObjectId) -> Target {
 }
 
 /// Where a kind is served.
-pub fn api_resource(kind: Kind) -> ApiResource {
+pub fn api_resource(kind: ObjectKind) -> ApiResource {
     let (group, version, kind, plural) = kind.facts();
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }

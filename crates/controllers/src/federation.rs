@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use edgegrid_api::names::finalizer;
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
+use edgegrid_plan::Scope;
 use edgegrid_plan::federation::copies::{Member, clusters};
 use edgegrid_plan::federation::status::{self, About, Report, read};
 use edgegrid_plan::federation::{
@@ -111,7 +112,7 @@ pub(crate) fn member_reports<K: FederatedGrid>(
             generation: copy.and_then(|copy| copy.meta().generation),
             status: copy.map(|copy| read(&copy.reported())).unwrap_or_default(),
             away_since: context.federation.contacts.away_since(&namespace, now),
-            trouble: undelivered.get(&namespace).cloned(),
+            problem: undelivered.get(&Scope::Unit(namespace)).cloned(),
         }
     });
     Some(reports.collect())
@@ -156,5 +157,5 @@ fn cached<K: FederatedGrid>(context: &Context, (namespace, name): &Key) -> Optio
 
 /// A grid as plans see it.
 fn grid_object<K: FederatedGrid>(grid: &K) -> GridObject {
-    GridObject::of(K::KIND, grid.meta(), grid)
+    GridObject::new(K::KIND, grid.meta(), grid)
 }

@@ -17,9 +17,9 @@ use crate::context::{Clock, Config, Context};
 use crate::execute::Execution;
 use crate::federation_state::FederationState;
 use crate::metrics::Metrics;
+use crate::node_unit_index::{NodeFailures, NodeUnitIndex};
 use crate::queues::Queues;
 use crate::registration::Connector;
-use crate::sites::{NodeFailures, SiteView};
 use crate::watches::{self, ChildStores};
 use crate::writes::Writes;
 use crate::{
@@ -32,9 +32,9 @@ const DEFINITIONS: &str = "CustomResourceDefinitions of edgegrid";
 
 /// What the controllers need to run.
 pub struct Setup {
-    /// Reads and watches.
+    /// Reads and watches everything.
     pub client: Client,
-    /// Writes, while this process is the leader.
+    /// Writes everything, while this process is the leader.
     pub executor: Executor,
     /// Grace periods and what a member may make.
     pub config: Config,
@@ -52,7 +52,7 @@ impl Setup {
             client: self.client,
             config: self.config,
             caches,
-            sites: SiteView::default(),
+            node_units: NodeUnitIndex::default(),
             node_failures: NodeFailures::default(),
             queues: Queues::default(),
             execution: Execution {

@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Enqueues an object.
+    /// Enqueues an object, unless it waits already.
     pub fn push(&self, key: Key) {
         if self.waiting(|waiting| waiting.keys.insert(key)) {
             self.0.changed.notify_one();

@@ -52,7 +52,7 @@ impl Drop for Reserved {
 
 #[cfg(test)]
 mod tests {
-    use edgegrid_plan::Kind;
+    use edgegrid_plan::ObjectKind;
 
     use super::*;
 
@@ -61,7 +61,7 @@ mod tests {
     }
 
     fn id(name: &str) -> ObjectId {
-        ObjectId::namespaced(Kind::Deployment, "shop", name)
+        ObjectId::namespaced(ObjectKind::Deployment, "shop", name)
     }
 
     #[test]

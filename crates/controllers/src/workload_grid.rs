@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_plan::claims::Owner;
-use edgegrid_plan::departure::REMOVAL;
-use edgegrid_plan::failure::Failure;
+use edgegrid_plan::failure::{Failure, REMOVAL_ATTEMPT};
 use edgegrid_plan::federation::is_copy;
 use edgegrid_plan::federation::status::{About, merge};
 use edgegrid_plan::grid::Grid;
-use edgegrid_plan::units::object_name;
-use edgegrid_plan::workload_grid::{Decision, State, decide};
+use edgegrid_plan::grid_state::{Decision, State};
+use edgegrid_plan::unit_names::object_name;
+use edgegrid_plan::workload_grid::decide;
 use edgegrid_plan::{Plan, Step, grid_status, report};
 use edgegrid_runtime::executor::WriteError;
 use jiff::Timestamp;
@@ -146,8 +146,8 @@ impl Shared {
         };
         let plan = std::mem::take(&mut decision.plan);
         let (notices, recheck) = (plan.notices.clone(), plan.recheck);
-        let steps = plan.units.keys().map(|unit| (unit.clone(), Vec::new()));
-        decision.plan.units = steps.collect();
+        let scopes = plan.steps.keys().cloned();
+        decision.plan.steps = scopes.map(|scope| (scope, Vec::new())).collect();
         let deletions = deletions(&plan);
         let outcomes = self.context.execution.run(plan).await;
         drop(reserved);
@@ -160,10 +160,12 @@ impl Shared {
         results
             .templates
             .map_or(Ok(()), |error| Err(Error::Templates(error)))?;
-        Ok([recheck, gathered.patience, wait, next_retry(memory, now)]
-            .into_iter()
-            .flatten()
-            .min())
+        Ok(
+            [recheck, gathered.cache_wait, wait, next_retry(memory, now)]
+                .into_iter()
+                .flatten()
+                .min(),
+        )
     }
 
     /// Decides, and where it is not known who has a name, scans the names first.
@@ -183,7 +185,7 @@ impl Shared {
             names: memory.foreign(),
         };
         let first = decide(grid, &gathered.world(memory, known, foreign), now);
-        if !first.needs_look {
+        if !first.needs_name_scan {
             return Ok((first, None));
         }
         let unknown = first
@@ -240,8 +242,8 @@ impl Shared {
         for<'a> Grid: From<&'a K>,
     {
         let now = (self.context.clock)();
-        let troubles = grid_status::troubles(decision, &memory.failures, now);
-        notices.extend(report::warnings(decision, &troubles));
+        let problems = grid_status::problems(decision, &memory.failures, now);
+        notices.extend(report::warnings(decision, &problems));
         notices.extend(report::summary(decision, done));
         let about = object.object_ref(&());
         self.notifier.notify(&key(object), &about, &notices).await;
@@ -309,13 +311,14 @@ where
 
 /// Unit and uid of every object that a plan deletes.
 fn deletions(plan: &Plan) -> Vec<(String, String)> {
-    let steps = plan
-        .units
+    let units = plan
+        .steps
         .iter()
-        .flat_map(|(unit, steps)| steps.iter().map(move |step| (unit, step)));
-    steps
+        .filter_map(|(scope, steps)| Some((scope.unit()?, steps)));
+    units
+        .flat_map(|(unit, steps)| steps.iter().map(move |step| (unit, step)))
         .filter_map(|(unit, step)| match step {
-            Step::Delete { uid, .. } => Some((unit.clone(), uid.clone())),
+            Step::Delete { uid, .. } => Some((unit.to_owned(), uid.clone())),
             _ => None,
         })
         .collect()
@@ -373,17 +376,17 @@ fn record_outcomes(
 ) -> Results {
     memory
         .failures
-        .retain(|unit, failure| decision.still_fails(unit, failure, now));
-    memory.judged.clone_from(&decision.judged);
+        .retain(|scope, failure| decision.still_fails(scope, failure, now));
+    memory.settled.clone_from(&decision.settled);
     let mut results = Results {
         done: BTreeSet::new(),
         templates: None,
     };
-    for (unit, outcome) in outcomes {
+    for (scope, outcome) in outcomes {
         let error = match outcome {
             Ok(()) => {
-                memory.failures.remove(&unit);
-                results.done.insert(unit);
+                memory.failures.remove(&scope);
+                results.done.extend(scope.unit().map(str::to_owned));
                 continue;
             }
             Err(error) => error,
@@ -391,16 +394,16 @@ fn record_outcomes(
         let Some(refusal) = refusal(&error) else {
             continue;
         };
-        if unit == Plan::WHOLE {
+        let Some(unit) = scope.unit() else {
             results.templates = Some(error);
             continue;
-        }
-        let state = decision.units.get(&unit);
-        let tried = state.map_or((REMOVAL, true), |unit| {
-            (unit.of.as_str(), unit.child.is_some())
+        };
+        let unit = decision.units.get(unit);
+        let tried = unit.map_or((REMOVAL_ATTEMPT, true), |unit| {
+            (unit.attempt_hash.as_str(), unit.child.is_some())
         });
-        let failure = Failure::after(memory.failures.get(&unit), &refusal, tried, now);
-        memory.failures.insert(unit, failure);
+        let failure = Failure::after(memory.failures.get(&scope), &refusal, tried, now);
+        memory.failures.insert(scope, failure);
     }
     results
 }

@@ -17,10 +17,10 @@ use edgegrid_api::{NodeGroup, NodeUnit};
 use kube::core::ObjectMeta;
 use sha2::{Digest, Sha256};
 
-use crate::inheritance::{is_held_by_others, is_held_by_us};
-use crate::legal::{LABEL_MAX, is_label_key, is_site_name};
-use crate::observed::SiteNode;
+use crate::legal::{LABEL_MAX, is_label_key, is_node_unit_name};
+use crate::observed::PrunedNode;
 use crate::selection;
+use crate::site_manager::{is_owned_by_others, is_owned_by_us};
 
 /// Hex digits of the hash in the label: as many as SuperEdge's.
 const LABEL_DIGITS: usize = 40;
@@ -34,7 +34,7 @@ pub fn keys(group: &NodeGroup) -> BTreeSet<&str> {
 }
 
 /// The combination of values that a node has, if it has a value for every key.
-pub fn combination(keys: &BTreeSet<&str>, node: &SiteNode) -> Option<BTreeMap<String, String>> {
+pub fn combination(keys: &BTreeSet<&str>, node: &PrunedNode) -> Option<BTreeMap<String, String>> {
     let labels = node.metadata.labels.as_ref().filter(|_| !keys.is_empty())?;
     keys.iter()
         .map(|key| {
@@ -64,10 +64,10 @@ pub fn finds(group: &NodeGroup, unit: &NodeUnit) -> bool {
 /// reason. One that a person copied stays, and so does one that SuperEdge left without its group.
 pub fn is_ours(metadata: &ObjectMeta) -> bool {
     let mark = ["metadata", "labels", label::AUTO_KEYS_HASH];
-    is_held_by_us(metadata, &mark) && !is_held_by_others(metadata, &mark)
+    is_owned_by_us(metadata, &mark) && !is_owned_by_others(metadata, &mark)
 }
 
-/// Value of [`label::AUTO_KEYS_HASH`]. No key holds a line break, so no two lists are one.
+/// Value of [`label::AUTO_KEYS_HASH`]. No key has a line break, so no two lists are one.
 pub fn keys_hash<'a>(keys: impl IntoIterator<Item = &'a str>) -> String {
     digest(keys, LABEL_DIGITS)
 }
@@ -85,7 +85,7 @@ pub fn names(combination: &BTreeMap<String, String>) -> Vec<String> {
         "" => format!("unit-{hash}"),
         readable => format!("{readable}-{hash}"),
     };
-    let fine = is_site_name(&plain).then_some(plain);
+    let fine = is_node_unit_name(&plain).then_some(plain);
     fine.into_iter().chain([hashed]).collect()
 }
 
@@ -93,7 +93,7 @@ pub fn names(combination: &BTreeMap<String, String>) -> Vec<String> {
 /// that is taken, also by the label keys that come with it, is passed over.
 pub fn missing<'a>(
     group: &NodeGroup,
-    nodes: impl IntoIterator<Item = &'a SiteNode>,
+    nodes: impl IntoIterator<Item = &'a PrunedNode>,
     units: &[impl AsRef<NodeUnit>],
 ) -> Vec<(String, BTreeMap<String, String>)> {
     let keys = keys(group);
@@ -177,8 +177,8 @@ mod tests {
         owned.collect()
     }
 
-    fn node(labels: &[(&str, &str)]) -> SiteNode {
-        let mut node = SiteNode::default();
+    fn node(labels: &[(&str, &str)]) -> PrunedNode {
+        let mut node = PrunedNode::default();
         node.metadata.labels = Some(pairs(labels));
         node
     }
@@ -232,7 +232,7 @@ mod tests {
             let [name] = all.as_slice() else {
                 panic!("{value}: {all:?}")
             };
-            assert!(is_site_name(name), "{value}: {name}");
+            assert!(is_node_unit_name(name), "{value}: {name}");
         }
         assert_eq!(
             names(&pairs(&[("zone", "Beijing_1")])),

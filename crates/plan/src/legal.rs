@@ -24,7 +24,7 @@ pub fn is_label_key(key: &str) -> bool {
 }
 
 /// Whether a text can name a NodeUnit or NodeGroup, which stand as key and value of labels.
-pub fn is_site_name(name: &str) -> bool {
+pub fn is_node_unit_name(name: &str) -> bool {
     name.len() <= LABEL_MAX && is_dns_name(name)
 }
 
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn names_of_sites_are_short_dns_names() {
-        assert!(is_site_name("beijing") && is_site_name("a.b-1"));
+        assert!(is_node_unit_name("beijing") && is_node_unit_name("a.b-1"));
         for bad in ["", "A", "a_b", "a..b", ".a", &"a".repeat(64)] {
-            assert!(!is_site_name(bad), "{bad}");
+            assert!(!is_node_unit_name(bad), "{bad}");
         }
     }
 }

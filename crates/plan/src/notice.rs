@@ -14,9 +14,9 @@ pub struct Notice {
 /// How much a notice matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// As it should be.
+    /// All is as it should be.
     Normal,
-    /// Somebody should look.
+    /// Something is wrong, and somebody should look at it.
     Warning,
 }
 

@@ -46,8 +46,8 @@ pub fn picks(
         && has_all(object.annotations.as_ref(), &selector.annotations)
         && selector.match_expressions.iter().all(|asked| {
             let value = label(&asked.key);
-            let foreign = value.filter(|value| !is_own(&asked.key, value));
-            requirement(asked).is_some_and(|asked| asked.holds(value, foreign))
+            let others = value.filter(|value| !is_own(&asked.key, value));
+            requirement(asked).is_some_and(|asked| asked.is_met(value, others))
         })
 }
 
@@ -79,14 +79,14 @@ fn requirement(asked: &LabelSelectorRequirement) -> Option<Requirement<'_>> {
 }
 
 impl Requirement<'_> {
-    /// `value` is the label's, `foreign` the same unless the label is the asker's own.
-    fn holds(&self, value: Option<&str>, foreign: Option<&str>) -> bool {
+    /// Whether the requirement is met. `value` is the label's, `others` the same unless the label is the asker's own.
+    fn is_met(&self, value: Option<&str>, others: Option<&str>) -> bool {
         let is_in = |values: &[String], value: &str| values.iter().any(|one| one == value);
         match self {
             Self::In(values) => value.is_some_and(|value| is_in(values, value)),
-            Self::NotIn(values) => !foreign.is_some_and(|value| is_in(values, value)),
+            Self::NotIn(values) => !others.is_some_and(|value| is_in(values, value)),
             Self::Exists => value.is_some(),
-            Self::DoesNotExist => foreign.is_none(),
+            Self::DoesNotExist => others.is_none(),
         }
     }
 }

@@ -51,7 +51,7 @@ pub enum Refusal {
     /// There is no such object.
     Missing,
     /// There is one already.
-    Taken,
+    AlreadyExists,
     /// It is another than the writer saw, or somebody else's.
     Conflict(String),
     /// It makes no sense.
@@ -120,7 +120,7 @@ impl Objects {
     /// A POST.
     pub fn create(&mut self, name: &Name, body: &Value, manager: &str) -> Result<(), Refusal> {
         if self.stored.contains_key(name) {
-            return Err(Refusal::Taken);
+            return Err(Refusal::AlreadyExists);
         }
         let mut object = body.clone();
         self.identify(name, &mut object);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_api::names::{manager, reason};
-use edgegrid_plan::failure::Trouble;
+use edgegrid_plan::failure::Problem;
 use edgegrid_plan::federation::mirror::{self, Decision};
 use edgegrid_plan::federation::report::{Standing, status};
 use edgegrid_plan::federation::{GridObject, is_from_control, target};
@@ -100,14 +100,14 @@ impl<K: FederatedGrid> Shared<K> {
             }
             Decision::Removing | Decision::Unclear => return Ok(None),
             Decision::Removed => Standing::Removed,
-            Decision::Taken => {
-                taken = Trouble::new(
+            Decision::NameTaken => {
+                taken = Problem::new(
                     reason::NAME_TAKEN,
                     format!(
                         "{id} exists in the member and is not a copy of this grid: delete or rename it"
                     ),
                 );
-                Standing::Held(&taken)
+                Standing::Blocked(&taken)
             }
             Decision::Settled => {
                 let unapplied = context.federation.unapplied.get(K::KIND, &own);
@@ -123,14 +123,14 @@ impl<K: FederatedGrid> Shared<K> {
     async fn report_local(
         &self,
         seen: &Seen,
-        unapplied: Option<Trouble>,
+        unapplied: Option<Problem>,
     ) -> Result<Option<Duration>, WriteError> {
         let has_units = seen
             .copy
             .grid_key()
             .is_some_and(|key| !self.context.caches.units(key).is_empty());
         let standing = match (&seen.local, &unapplied) {
-            (_, Some(problem)) => Standing::Held(problem),
+            (_, Some(problem)) => Standing::Blocked(problem),
             (Some(local), None) => Standing::Has(local),
             (None, None) if !has_units => Standing::NoUnits,
             (None, None) => return Ok(None),
@@ -191,7 +191,7 @@ fn report_id(standing: &Standing<'_>) -> Option<String> {
     match standing {
         Standing::Has(grid) => grid.metadata.resource_version.clone(),
         Standing::NoUnits => Some(reason::NO_UNITS.to_owned()),
-        Standing::Held(trouble) => Some(format!("{}: {}", trouble.reason, trouble.message)),
+        Standing::Blocked(problem) => Some(format!("{}: {}", problem.reason, problem.message)),
         Standing::Removed => None,
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use edgegrid_plan::Kind;
+use edgegrid_plan::ObjectKind;
 use edgegrid_plan::federation::stands_for;
 
 use crate::federated_grid::FederatedGrid;
@@ -17,11 +17,11 @@ use parking_lot::RwLock;
 pub(crate) struct Copies(Arc<RwLock<Index>>);
 
 /// A grid, and where its copies and mirrors are.
-type Index = BTreeMap<(Kind, Key), BTreeSet<Key>>;
+type Index = BTreeMap<(ObjectKind, Key), BTreeSet<Key>>;
 
 impl Copies {
     /// Where the copies and mirrors of a grid are.
-    pub(crate) fn keys(&self, kind: Kind, grid: &Key) -> Vec<Key> {
+    pub(crate) fn keys(&self, kind: ObjectKind, grid: &Key) -> Vec<Key> {
         let index = self.0.read();
         let found = index.get(&(kind, grid.clone()));
         found.into_iter().flatten().cloned().collect()

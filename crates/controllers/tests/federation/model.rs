@@ -21,7 +21,7 @@ use crate::stage::*;
 const NAMES: [&str; 2] = ["shop", "web"];
 const ZONES: [&str; 4] = ["north", "east", "south", "west"];
 /// Retries of what failed while a link was cut come back within minutes.
-const PATIENCE: Patience = Patience {
+const AGREEMENT_TIMEOUT: Patience = Patience {
     limit: Duration::from_mins(30),
     pause: Duration::from_secs(20),
 };
@@ -225,7 +225,7 @@ impl Model {
             life.heal().await?;
         }
         let model = &*self;
-        eventually_within(PATIENCE, "all clusters agree", async || {
+        eventually_within(AGREEMENT_TIMEOUT, "all clusters agree", async || {
             model.control.empty_namespaces().await?;
             let mut expected = BTreeMap::new();
             for kind in GRIDS {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use edgegrid_api::DeploymentGrid;
 
 use super::*;
-use crate::departure::Leaving;
-use crate::rollout::Wave;
+use crate::grid_state::Leaving;
+use crate::rollout::Batch;
 
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
@@ -35,7 +35,7 @@ fn unit(state: State, is_available: bool) -> Unit {
         name: "x".into(),
         child: Some(Arc::new(child)),
         state,
-        of: String::new(),
+        attempt_hash: String::new(),
         is_current: true,
         is_available,
         deadline: None,
@@ -63,7 +63,7 @@ fn condition_in<'a>(status: &'a Status, type_: &str) -> &'a Condition {
 }
 
 #[test]
-fn a_deployments_state_is_what_the_seed_prints() {
+fn a_deployments_state_is_its_counts_and_whether_it_is_available() {
     let status = status_of(&decision([("a".into(), unit(State::Settled, true))]));
     let state = serde_json::to_value(&status.states["a"]).unwrap();
     assert_eq!(state["replicas"], 2);
@@ -93,11 +93,11 @@ fn an_unchanged_world_gives_an_unchanged_status() {
 
 #[test]
 fn failing_units_come_first_and_the_worst_first_among_them() {
-    let held = |reason| unit(State::Held(Trouble::new(reason, "why")), false);
+    let blocked = |reason| unit(State::Blocked(Problem::new(reason, "why")), false);
     let status = status_of(&decision([
-        ("a".into(), held(reason::TEMPLATE_MISSING)),
+        ("a".into(), blocked(reason::TEMPLATE_MISSING)),
         ("b".into(), unit(State::Settled, true)),
-        ("c".into(), held(reason::NAME_TAKEN)),
+        ("c".into(), blocked(reason::NAME_TAKEN)),
     ]));
     let failing: Vec<_> = status
         .failing_units
@@ -128,7 +128,10 @@ fn a_status_never_grows_beyond_its_bound_and_says_what_it_leaves_out() {
     let mut decision = decision(many);
     decision.units.insert(
         "z-last".into(),
-        unit(State::Held(Trouble::new(reason::IMMUTABLE, "why")), false),
+        unit(
+            State::Blocked(Problem::new(reason::IMMUTABLE, "why")),
+            false,
+        ),
     );
     let grid_size = 300_000;
     let status = status(
@@ -167,10 +170,10 @@ fn a_stopped_rollout_names_who_stopped_it_and_who_waits() {
         ("a".into(), unit(State::Settled, false)),
         ("b".into(), unit(State::Waiting, true)),
     ]);
-    decision.wave = Wave {
+    decision.batch = Batch {
         waiting: set("b"),
-        hold: Some(Hold::Stopped(set("a"))),
-        ..Wave::default()
+        wait_reason: Some(WaitReason::Stopped(set("a"))),
+        ..Batch::default()
     };
     let status = status_of(&decision);
     let progressing = condition_in(&status, condition::PROGRESSING);

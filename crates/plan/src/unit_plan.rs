@@ -1,4 +1,4 @@
-//! The verdict on one unit: whose its workload is, whether it is as wanted, and what to write.
+//! The plan for one unit: whose its workload is, whether it is as wanted, and what to write.
 
 use std::sync::Arc;
 
@@ -6,30 +6,21 @@ use edgegrid_api::names::{annotation, manager};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::claims::{Owner, Whose, name_taken};
-use crate::failure::Trouble;
+use crate::applied_fields::covers;
+use crate::claims::{Owner, Ownership, name_taken};
+use crate::digest::digest;
+use crate::failure::Problem;
 use crate::grid::{Grid, Template};
+use crate::grid_state::{SettledAt, State, Unit, World};
 use crate::observed::Child;
-use crate::ownership::covers;
 use crate::packed::Packed;
 use crate::rollout;
-use crate::step::{Apply, Claim, Manager, Step};
+use crate::step::{Apply, Claim, Manager, Scope, Step};
 use crate::takeover::{Takeover, drop_entries};
-use crate::units::digest;
-use crate::workload::{self, Wanted};
-use crate::workload_grid::{State, Unit, World};
+use crate::workload::{self, DesiredWorkload};
 
-/// A workload that was found as wanted: nothing has to be compared again until it or the grid changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
-    /// [`Grid::digest`] at that time.
-    pub grid: String,
-    /// The workload's revision.
-    pub resource_version: String,
-}
-
-/// Judges the units of one grid.
-pub(crate) struct Judge<'a> {
+/// Plans the units of one grid, each by itself.
+pub(crate) struct UnitPlanner<'a> {
     pub(crate) grid: &'a Grid,
     pub(crate) key: &'a str,
     pub(crate) world: &'a World<'a>,
@@ -37,24 +28,24 @@ pub(crate) struct Judge<'a> {
 }
 
 /// A unit's state, and what follows from it.
-pub(crate) struct Verdict {
+pub(crate) struct UnitPlan {
     pub(crate) unit: Unit,
     pub(crate) steps: Vec<Step>,
-    /// Whether the unit takes one of the rollout's places.
+    /// Whether the unit counts against the rollout's limit.
     pub(crate) is_in_flight: bool,
-    pub(crate) judged: Option<Judged>,
+    pub(crate) settled: Option<SettledAt>,
     pub(crate) recheck: Option<Timestamp>,
 }
 
-impl Judge<'_> {
-    /// The verdict on a unit whose workload is called `name`.
-    pub(crate) fn unit(&self, unit: &str, name: String, child: Option<&Arc<Child>>) -> Verdict {
-        let mut verdict = Verdict {
+impl UnitPlanner<'_> {
+    /// Plans a unit whose workload is called `name`.
+    pub(crate) fn plan(&self, unit: &str, name: String, child: Option<&Arc<Child>>) -> UnitPlan {
+        let mut plan = UnitPlan {
             unit: Unit {
                 name,
                 child: child.cloned(),
                 state: State::Pending,
-                of: String::new(),
+                attempt_hash: String::new(),
                 is_current: false,
                 is_available: false,
                 deadline: None,
@@ -62,37 +53,37 @@ impl Judge<'_> {
             },
             steps: Vec::new(),
             is_in_flight: false,
-            judged: None,
+            settled: None,
             recheck: None,
         };
         let template = match self.grid.templates.chosen(unit) {
             Ok(template) => template,
-            Err(trouble) => {
-                verdict.unit.state = State::Held(trouble);
-                return verdict;
+            Err(problem) => {
+                plan.unit.state = State::Blocked(problem);
+                return plan;
             }
         };
         if let Some(child) = child {
-            self.observe(unit, template, child, &mut verdict);
+            self.observe(unit, template, child, &mut plan);
         }
-        verdict.unit.state = match self.claim(&verdict.unit.name, child.map(AsRef::as_ref)) {
-            Ok(()) => self.compare(unit, template, child, &mut verdict),
+        plan.unit.state = match self.claim(&plan.unit.name, child.map(AsRef::as_ref)) {
+            Ok(()) => self.compare(unit, template, child, &mut plan),
             Err(state) => state,
         };
-        self.mind_the_wave(unit, &mut verdict);
-        verdict
+        plan.is_in_flight = self.counts_against_rollout(unit, &plan.unit);
+        plan
     }
 
-    /// What a second unit of the same name hears. Hashes make that all but impossible.
-    pub(crate) fn taken_by_sister(&self, name: &str) -> Trouble {
+    /// The problem of a second unit of the same name. Hashes make that all but impossible.
+    pub(crate) fn taken_by_sibling(&self, name: &str) -> Problem {
         name_taken(&self.grid.child(name), "it is another unit's of this grid")
     }
 
-    fn observe(&self, unit: &str, template: &Template, child: &Child, verdict: &mut Verdict) {
+    fn observe(&self, unit: &str, template: &Template, child: &Child, plan: &mut UnitPlan) {
         let hash = workload::template_hash(template, self.key, unit);
-        verdict.unit.is_current = child.annotation(annotation::TEMPLATE_HASH) == Some(&hash);
-        verdict.unit.is_available = rollout::is_available(self.grid.workload, template, child);
-        verdict.unit.deadline = rollout::deadline(self.grid.workload, template, child);
+        plan.unit.is_current = child.annotation(annotation::TEMPLATE_HASH) == Some(&hash);
+        plan.unit.is_available = rollout::is_available(self.grid.workload, template, child);
+        plan.unit.deadline = rollout::deadline(self.grid.workload, template, child);
     }
 
     /// Whether the name is ours to write.
@@ -102,8 +93,8 @@ impl Judge<'_> {
         }
         let Some(child) = child else {
             return match self.world.foreign.get(name) {
-                Some(whose) => Err(State::Held(name_taken(&self.grid.child(name), whose))),
-                None if self.world.looked => Ok(()),
+                Some(whose) => Err(State::Blocked(name_taken(&self.grid.child(name), whose))),
+                None if self.world.names_scanned => Ok(()),
                 None => Err(State::Unknown),
             };
         };
@@ -112,10 +103,12 @@ impl Judge<'_> {
             uid: self.grid.uid(),
             selector: &selector,
         };
-        match owner.whose(&child.metadata) {
-            Whose::Foreign(whose) => Err(State::Held(name_taken(&self.grid.child(name), &whose))),
+        match owner.ownership(&child.metadata) {
+            Ownership::Foreign(whose) => {
+                Err(State::Blocked(name_taken(&self.grid.child(name), &whose)))
+            }
             _ if child.metadata.deletion_timestamp.is_some() => Err(State::Pending),
-            Whose::Ours | Whose::Orphan => Ok(()),
+            Ownership::Ours | Ownership::Orphan => Ok(()),
         }
     }
 
@@ -125,59 +118,61 @@ impl Judge<'_> {
         unit: &str,
         template: &Template,
         child: Option<&Arc<Child>>,
-        verdict: &mut Verdict,
+        plan: &mut UnitPlan,
     ) -> State {
         let takeover = child.map_or(Takeover::Done, |child| {
-            Takeover::of(&child.metadata, self.now)
+            Takeover::from_metadata(&child.metadata, self.now)
         });
         if let Takeover::Contested { until } = takeover {
-            verdict.recheck = Some(until);
-            return State::Held(Takeover::trouble(&self.grid.child(&verdict.unit.name)));
+            plan.recheck = Some(until);
+            return State::Blocked(Takeover::contested_problem(
+                &self.grid.child(&plan.unit.name),
+            ));
         }
-        let judged = child.map(|child| Judged {
+        let settled = child.map(|child| SettledAt {
             grid: self.grid.digest.clone(),
             resource_version: child.metadata.resource_version.clone().unwrap_or_default(),
         });
-        let known = self.world.judged.get(&verdict.unit.name);
-        if takeover == Takeover::Done && judged.is_some() && known == judged.as_ref() {
-            verdict.judged = judged;
+        let known = self.world.settled.get(&plan.unit.name);
+        if takeover == Takeover::Done && settled.is_some() && known == settled.as_ref() {
+            plan.settled = settled;
             return State::Settled;
         }
         let child = child.map(AsRef::as_ref);
         let wanted = match workload::render(self.grid, (self.key, unit), template, child, self.now)
         {
             Ok(wanted) => wanted,
-            Err(trouble) => return State::Held(trouble),
+            Err(problem) => return State::Blocked(problem),
         };
-        verdict.unit.of = attempt(&wanted, child);
+        plan.unit.attempt_hash = attempt_hash(&wanted, child);
         match (child, takeover) {
             (Some(child), Takeover::Done) if is_as_applied(child, &wanted) => {
-                verdict.judged = judged;
+                plan.settled = settled;
                 State::Settled
             }
             (Some(child), Takeover::Due(places)) if is_as_applied(child, &wanted) => {
-                let id = self.grid.child(&verdict.unit.name);
-                verdict
-                    .steps
+                let id = self.grid.child(&plan.unit.name);
+                plan.steps
                     .extend(drop_entries(id, &child.metadata, &places));
-                self.unless_held_back(unit, State::Repair, verdict)
+                self.apply_backoff(unit, State::Repair, plan)
             }
             _ => {
-                verdict.steps = self.writes(&verdict.unit.name, template, child, &wanted);
+                plan.steps = self.writes(&plan.unit.name, template, child, &wanted);
                 let state = match child {
                     None => State::New,
-                    Some(_) if verdict.unit.is_current => State::Repair,
+                    Some(_) if plan.unit.is_current => State::Repair,
                     Some(_) => State::Change,
                 };
-                self.unless_held_back(unit, state, verdict)
+                self.apply_backoff(unit, state, plan)
             }
         }
     }
 
-    fn unless_held_back(&self, unit: &str, state: State, verdict: &mut Verdict) -> State {
-        match self.world.failures.get(unit) {
-            Some(failure) if failure.holds_back(&verdict.unit.of, self.now) => {
-                verdict.steps.clear();
+    /// The state, unless the same write failed a short while ago: then nothing is written yet.
+    fn apply_backoff(&self, unit: &str, state: State, plan: &mut UnitPlan) -> State {
+        match self.world.failures.get(&Scope::from(unit)) {
+            Some(failure) if failure.is_backing_off(&plan.unit.attempt_hash, self.now) => {
+                plan.steps.clear();
                 State::Retrying
             }
             _ => state,
@@ -189,7 +184,7 @@ impl Judge<'_> {
         name: &str,
         template: &Template,
         child: Option<&Child>,
-        wanted: &Wanted,
+        wanted: &DesiredWorkload,
     ) -> Vec<Step> {
         let uid = child.and_then(|child| child.metadata.uid.clone());
         let claim = uid.map_or(Claim::Free, |uid| Claim::Ours { uid });
@@ -209,32 +204,32 @@ impl Judge<'_> {
             .collect()
     }
 
-    /// Whether the unit takes a place of the rollout: changed and not yet Available, or perhaps changed by
-    /// a write whose result nobody knows.
-    fn mind_the_wave(&self, unit: &str, verdict: &mut Verdict) {
-        if verdict.unit.child.is_none() {
-            return;
+    /// Whether the unit counts against the rollout's limit: changed and not yet Available, or perhaps
+    /// changed by a write whose result nobody knows.
+    fn counts_against_rollout(&self, name: &str, unit: &Unit) -> bool {
+        if unit.child.is_none() {
+            return false;
         }
-        let was_changed = verdict.unit.deadline.is_some() && !verdict.unit.is_available;
-        let failure = self.world.failures.get(unit);
-        let may_have_been = match verdict.unit.state {
-            _ if verdict.unit.is_current => false,
+        let was_changed = unit.deadline.is_some() && !unit.is_available;
+        let failure = self.world.failures.get(&Scope::from(name));
+        let may_have_been = match unit.state {
+            _ if unit.is_current => false,
             State::Pending => true,
             State::Retrying => failure.is_some_and(|failure| failure.is_uncertain),
             _ => false,
         };
-        verdict.is_in_flight = was_changed || may_have_been;
+        was_changed || may_have_been
     }
 }
 
 /// What a write tries: the same body for the same state of the workload will fail the same way.
-fn attempt(wanted: &Wanted, child: Option<&Child>) -> String {
+fn attempt_hash(wanted: &DesiredWorkload, child: Option<&Child>) -> String {
     let state = child.map(|child| (&child.metadata.uid, child.metadata.generation));
     digest(&format!("{} {state:?}", wanted.applied))
 }
 
 /// Whether the workload is as we applied it: we want nothing else, and nobody took a field from us.
-fn is_as_applied(child: &Child, wanted: &Wanted) -> bool {
+fn is_as_applied(child: &Child, wanted: &DesiredWorkload) -> bool {
     child.annotation(annotation::APPLIED) == Some(&wanted.applied)
         && child
             .applied_by(manager::EDGEGRID)

@@ -1,8 +1,8 @@
-//! NodeUnits as they bear on nodes: which nodes they have and what they want written there.
+//! Which nodes a NodeUnit has, and what it wants written there.
 //!
-//! A unit wants its own `setNode`, its marker, and `<group>=<unit>` for every group that claims
-//! it. The unit's `setNode.labels` also *shows* the latter two, because we write them there; what
-//! is only shown is not what the unit's author wants, so it is taken from the groups themselves. A
+//! A NodeUnit wants its own `setNode`, its marker, and `<group>=<NodeUnit>` for every group that
+//! claims it. The NodeUnit's `setNode.labels` also *shows* the latter two, because we write them there; what
+//! is only shown is not what its author wants, so it is taken from the groups themselves. A
 //! manifest replaced as a whole then cannot take the labels off the nodes for a moment.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,57 +13,60 @@ use edgegrid_api::{NodeGroup, NodeUnit};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 
-use crate::inheritance::{is_held, is_held_by_others};
-use crate::legal::{is_label_key, is_label_value, is_site_name, is_taint_effect};
-use crate::observed::SiteNode;
-use crate::wish::{Intent, Wish};
+use crate::conflict::{Intent, NodeSettings};
+use crate::legal::{is_label_key, is_label_value, is_node_unit_name, is_taint_effect};
+use crate::observed::PrunedNode;
+use crate::site_manager::{is_owned, is_owned_by_others};
 use crate::{auto_find, selection};
 
-/// All units, oldest first.
+/// All NodeUnits, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Sites {
-    all: Vec<Site>,
+pub struct NodeUnits {
+    all: Vec<ResolvedNodeUnit>,
     by_name: BTreeMap<String, usize>,
-    /// Units that name a node.
+    /// Those that name a node.
     by_node: BTreeMap<String, Vec<usize>>,
-    /// Units whose selector asks for a label's value, under one of those they ask for.
+    /// Those whose selector asks for a label's value, under one of the labels they ask for.
     by_label: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
-    /// Units whose selector must be asked about every node.
+    /// Those whose selector must be asked about every node.
     by_asking: Vec<usize>,
 }
 
-/// One unit, with the groups that claim it.
+/// One NodeUnit, with the groups that claim it and what follows from that for its nodes.
 #[derive(Clone, Debug)]
-pub struct Site {
-    /// Its name.
+pub struct ResolvedNodeUnit {
+    /// Name of the NodeUnit.
     pub name: String,
-    /// The object.
-    pub unit: Arc<NodeUnit>,
+    /// The NodeUnit as it was read.
+    pub object: Arc<NodeUnit>,
     /// Groups that claim it, sorted.
     pub groups: Vec<String>,
     /// Whether one of these groups finds it by its keys.
     pub is_found: bool,
     /// What its nodes should carry.
-    pub wish: Wish,
+    pub settings: NodeSettings,
     /// What of its spec is left out because Kubernetes would not take it, in words.
     pub complaints: Vec<String>,
 }
 
-impl Sites {
-    /// Looks at all units and groups. What is being deleted wants nothing any more.
-    pub fn new(units: &[Arc<NodeUnit>], groups: &[Arc<NodeGroup>]) -> Self {
-        let mut sites: Vec<Site> = units.iter().map(|unit| Site::new(unit, groups)).collect();
-        sites.sort_by_cached_key(Site::age);
-        let mut known = Self::default();
-        for (index, site) in sites.iter().enumerate() {
-            known.by_name.insert(site.name.clone(), index);
-            known.list(index, &site.unit);
+impl NodeUnits {
+    /// Resolves all NodeUnits and groups. What is being deleted wants nothing any more.
+    pub fn new(objects: &[Arc<NodeUnit>], groups: &[Arc<NodeGroup>]) -> Self {
+        let mut all: Vec<ResolvedNodeUnit> = objects
+            .iter()
+            .map(|object| ResolvedNodeUnit::new(object, groups))
+            .collect();
+        all.sort_by_cached_key(ResolvedNodeUnit::age);
+        let mut node_units = Self::default();
+        for (index, unit) in all.iter().enumerate() {
+            node_units.by_name.insert(unit.name.clone(), index);
+            node_units.add_to_index(index, &unit.object);
         }
-        known.all = sites;
-        known
+        node_units.all = all;
+        node_units
     }
 
-    fn list(&mut self, index: usize, unit: &NodeUnit) {
+    fn add_to_index(&mut self, index: usize, unit: &NodeUnit) {
         for node in &unit.spec.nodes {
             self.by_node.entry(node.clone()).or_default().push(index);
         }
@@ -78,18 +81,18 @@ impl Sites {
         }
     }
 
-    /// A unit.
-    pub fn site(&self, name: &str) -> Option<&Site> {
+    /// The NodeUnit of a name.
+    pub fn get(&self, name: &str) -> Option<&ResolvedNodeUnit> {
         self.by_name.get(name).map(|index| &self.all[*index])
     }
 
-    /// All units, oldest first.
-    pub fn all(&self) -> &[Site] {
+    /// All NodeUnits, oldest first.
+    pub fn all(&self) -> &[ResolvedNodeUnit] {
         &self.all
     }
 
-    /// The units that have a node, oldest first.
-    pub fn claiming(&self, node: &SiteNode) -> Vec<&Site> {
+    /// The NodeUnits that have a node, oldest first.
+    pub fn claiming(&self, node: &PrunedNode) -> Vec<&ResolvedNodeUnit> {
         let named = node.metadata.name.as_ref();
         let named = named.and_then(|name| self.by_node.get(name)).into_iter();
         let labels = node.metadata.labels.iter().flatten();
@@ -100,77 +103,84 @@ impl Sites {
             .chain(&self.by_asking)
             .copied()
             .collect();
-        let sites = candidates.into_iter().map(|index| &self.all[index]);
-        sites
-            .filter(|site| !site.is_leaving() && site.has(node))
+        let candidates = candidates.into_iter().map(|index| &self.all[index]);
+        candidates
+            .filter(|unit| !unit.is_being_deleted() && unit.has(node))
             .collect()
     }
 
-    /// What all units together want of a node.
-    pub fn intent(&self, node: &SiteNode) -> Intent {
+    /// What all NodeUnits together want of a node.
+    pub fn intent(&self, node: &PrunedNode) -> Intent {
         let name = node.metadata.name.as_deref().unwrap_or_default();
-        let sites = self.claiming(node);
-        Intent::of(name, &sites)
+        let claimants: Vec<(&str, &NodeSettings)> = self
+            .claiming(node)
+            .into_iter()
+            .map(|unit| (unit.name.as_str(), &unit.settings))
+            .collect();
+        Intent::new(name, &claimants)
     }
 }
 
-impl Site {
-    /// Looks at one unit and the groups that claim it.
-    pub fn new(unit: &Arc<NodeUnit>, groups: &[Arc<NodeGroup>]) -> Self {
-        let name = unit.metadata.name.clone().unwrap_or_default();
+impl ResolvedNodeUnit {
+    /// Finds the groups that claim a NodeUnit, and what it wants of its nodes.
+    pub fn new(object: &Arc<NodeUnit>, groups: &[Arc<NodeGroup>]) -> Self {
+        let name = object.metadata.name.clone().unwrap_or_default();
         let claiming: Vec<&NodeGroup> = groups
             .iter()
             .map(AsRef::as_ref)
-            .filter(|group| claims(group, unit))
+            .filter(|group| claims(group, object))
             .collect();
         let mut groups: Vec<String> = claiming
             .iter()
             .filter_map(|group| group.metadata.name.clone())
             .collect();
         groups.sort();
-        let mut site = Self {
+        let mut resolved = Self {
             name,
-            unit: unit.clone(),
-            is_found: claiming.iter().any(|group| auto_find::finds(group, unit)),
+            object: object.clone(),
+            is_found: claiming.iter().any(|group| auto_find::finds(group, object)),
             groups,
-            wish: Wish::default(),
-            complaints: unit
+            settings: NodeSettings::default(),
+            complaints: object
                 .spec
                 .selector
                 .iter()
                 .flat_map(selection::complaints)
                 .collect(),
         };
-        site.read_own_wish();
-        site.add_markers();
-        site
+        resolved.read_own_settings();
+        resolved.add_markers();
+        resolved
     }
 
-    /// The labels by which the unit and its groups are known, as the unit shows them.
+    /// The labels by which the NodeUnit and its groups are known, as its `setNode` shows them.
     pub fn markers(&self) -> BTreeMap<String, String> {
         let own = (self.name.clone(), marker::NODE_UNIT.to_owned());
         let groups = self
             .groups
             .iter()
             .map(|group| (group.clone(), self.name.clone()));
-        // A group of the unit's own name wins: grids go by the group's label.
+        // A group of the NodeUnit's own name wins: grids go by the group's label.
         let all = std::iter::once(own).chain(groups);
-        all.filter(|(key, _)| is_site_name(key) && is_site_name(&self.name))
+        all.filter(|(key, _)| is_node_unit_name(key) && is_node_unit_name(&self.name))
             .collect()
     }
 
-    /// Whether the unit is being deleted.
-    pub fn is_leaving(&self) -> bool {
-        self.unit.metadata.deletion_timestamp.is_some()
+    /// Whether the NodeUnit is on its way out.
+    pub fn is_being_deleted(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether the unit names a node or its selector picks it.
-    pub fn has(&self, node: &SiteNode) -> bool {
-        let spec = &self.unit.spec;
+    /// Whether the NodeUnit names a node or its selector picks it.
+    pub fn has(&self, node: &PrunedNode) -> bool {
+        let spec = &self.object.spec;
         let metadata = &node.metadata;
         let is_own = |key: &str, value: &str| {
-            self.wish.labels.get(key).is_some_and(|own| own == value)
-                && is_held(metadata, &["metadata", "labels", key])
+            self.settings
+                .labels
+                .get(key)
+                .is_some_and(|own| own == value)
+                && is_owned(metadata, &["metadata", "labels", key])
         };
         metadata.deletion_timestamp.is_none()
             && (metadata
@@ -184,29 +194,29 @@ impl Site {
     }
 
     fn age(&self) -> (Option<Timestamp>, String) {
-        let created = self.unit.metadata.creation_timestamp.as_ref();
+        let created = self.object.metadata.creation_timestamp.as_ref();
         (created.map(|time| time.0), self.name.clone())
     }
 
-    fn read_own_wish(&mut self) {
-        let unit = self.unit.clone();
-        self.wish.unschedulable = unit.spec.unschedulable;
-        let Some(own) = &unit.spec.set_node else {
+    fn read_own_settings(&mut self) {
+        let object = self.object.clone();
+        self.settings.unschedulable = object.spec.unschedulable;
+        let Some(own) = &object.spec.set_node else {
             return;
         };
         for (key, value) in &own.labels {
-            if is_only_shown(&unit, key) {
+            if is_only_shown(&object, key) {
                 continue;
             }
             if is_label_key(key) && is_label_value(value) {
-                self.wish.labels.insert(key.clone(), value.clone());
+                self.settings.labels.insert(key.clone(), value.clone());
             } else {
                 self.complain(format!("label {key}={value} is not legal"));
             }
         }
         for (key, value) in &own.annotations {
             if is_label_key(key) && key != annotation::TAINTS {
-                self.wish.annotations.insert(key.clone(), value.clone());
+                self.settings.annotations.insert(key.clone(), value.clone());
             } else {
                 self.complain(format!("annotation {key} is not legal"));
             }
@@ -220,7 +230,7 @@ impl Site {
         let value = taint.value.as_deref().unwrap_or_default();
         if is_label_key(&taint.key) && is_label_value(value) && is_taint_effect(&taint.effect) {
             let identity = (taint.key.clone(), taint.effect.clone());
-            self.wish
+            self.settings
                 .taints
                 .entry(identity)
                 .or_insert_with(|| taint.clone());
@@ -233,16 +243,16 @@ impl Site {
     }
 
     fn add_markers(&mut self) {
-        if !is_site_name(&self.name) {
+        if !is_node_unit_name(&self.name) {
             self.complain("the unit's own name is too long for a label".into());
         }
-        let long = self.groups.iter().filter(|group| !is_site_name(group));
+        let long = self.groups.iter().filter(|group| !is_node_unit_name(group));
         let long: Vec<String> = long
             .map(|group| format!("the name of group {group} is too long for a label"))
             .collect();
         self.complaints.extend(long);
         for (key, value) in self.markers() {
-            let before = self.wish.labels.insert(key.clone(), value.clone());
+            let before = self.settings.labels.insert(key.clone(), value.clone());
             if let Some(before) = before.filter(|before| *before != value) {
                 self.complain(format!(
                     "label {key}={before} gives way to the marker {key}={value}"
@@ -262,7 +272,7 @@ impl Site {
     }
 }
 
-/// Whether a group claims a unit: by name, by selector, or because it found it.
+/// Whether a group claims a NodeUnit: by name, by selector, or because it found it.
 pub fn claims(group: &NodeGroup, unit: &NodeUnit) -> bool {
     let name = unit.metadata.name.as_deref().unwrap_or_default();
     let own = group.metadata.name.as_deref().unwrap_or_default();
@@ -274,8 +284,8 @@ pub fn claims(group: &NodeGroup, unit: &NodeUnit) -> bool {
             || auto_find::finds(group, unit))
 }
 
-/// Whether a label in a unit's `setNode` is there only because we show it.
+/// Whether a label in a NodeUnit's `setNode` is there only because we show it.
 fn is_only_shown(unit: &NodeUnit, key: &str) -> bool {
     let path = ["spec", "setNode", "labels", key];
-    is_held(&unit.metadata, &path) && !is_held_by_others(&unit.metadata, &path)
+    is_owned(&unit.metadata, &path) && !is_owned_by_others(&unit.metadata, &path)
 }

@@ -1,4 +1,4 @@
-//! Does a manager still hold every field it applied?
+//! Does a manager still own every field it applied?
 //!
 //! Kubernetes takes a field away from its managers when somebody else changes or removes its
 //! value. So an object is as we applied it exactly when the `fieldsV1` of our entry in
