@@ -37,7 +37,7 @@ use kube::runtime::reflector::ObjectRef;
 use crate::context::Context;
 use crate::federated_grid::FederatedGrid;
 use crate::join;
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 
 /// All of federation, until the queues are closed.
 pub(crate) async fn run(context: &Context) {
@@ -142,7 +142,7 @@ fn enqueue_followers<K: FederatedGrid>(context: &Context) {
 }
 
 /// The copies of a grid in the control cluster.
-fn copies_of<K: FederatedGrid>(context: &Context, original: &Key) -> Vec<Arc<K>> {
+fn copies_of<K: FederatedGrid>(context: &Context, original: &ObjectKey) -> Vec<Arc<K>> {
     let keys = context.federation.copies.keys(K::KIND, original);
     keys.iter()
         .filter_map(|key| cached::<K>(context, key))
@@ -151,7 +151,7 @@ fn copies_of<K: FederatedGrid>(context: &Context, original: &Key) -> Vec<Arc<K>>
 }
 
 /// A grid that a cache shows.
-fn cached<K: FederatedGrid>(context: &Context, (namespace, name): &Key) -> Option<Arc<K>> {
+fn cached<K: FederatedGrid>(context: &Context, (namespace, name): &ObjectKey) -> Option<Arc<K>> {
     K::store(&context.caches).get(&ObjectRef::new(name).within(namespace))
 }
 

@@ -13,7 +13,7 @@ use edgegrid_runtime::executor::{Class, WriteError};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 
 /// What is remembered of one grid.
 #[derive(Debug, Default)]
@@ -108,11 +108,11 @@ impl Memory {
 
 /// The memories of one controller.
 #[derive(Clone, Default)]
-pub(crate) struct Memories(Arc<Mutex<BTreeMap<Key, Memory>>>);
+pub(crate) struct Memories(Arc<Mutex<BTreeMap<ObjectKey, Memory>>>);
 
 impl Memories {
     /// Takes the memory of a grid for one pass; passes over one grid never overlap.
-    pub(crate) fn take(&self, grid: &Key, uid: &str) -> Memory {
+    pub(crate) fn take(&self, grid: &ObjectKey, uid: &str) -> Memory {
         let known = self.lock().remove(grid).filter(|memory| memory.uid == uid);
         known.unwrap_or_else(|| Memory {
             uid: uid.to_owned(),
@@ -121,7 +121,7 @@ impl Memories {
     }
 
     /// Puts it back; memories of grids that are no more go.
-    pub(crate) fn put(&self, grid: Key, memory: Memory, exists: impl Fn(&Key) -> bool) {
+    pub(crate) fn put(&self, grid: ObjectKey, memory: Memory, exists: impl Fn(&ObjectKey) -> bool) {
         let mut memories = self.lock();
         let is_new = memories.insert(grid, memory).is_none();
         if is_new && memories.len().is_power_of_two() {
@@ -129,7 +129,7 @@ impl Memories {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Memory>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Memory>> {
         self.0.lock()
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn a_grid_of_the_same_name_that_came_later_starts_anew() {
         let memories = Memories::default();
-        let key: Key = ("shop".into(), "web".into());
+        let key: ObjectKey = ("shop".into(), "web".into());
         let mut memory = memories.take(&key, "first");
         memory.set_foreign(BTreeMap::from([("web-a".into(), "x".into())]));
         memories.put(key.clone(), memory, |_| true);

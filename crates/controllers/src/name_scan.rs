@@ -1,7 +1,7 @@
 //! Scans the names of a kind in a namespace, before a name is taken for the first time.
 //!
-//! The caches hold only what carries a grid's label, so they cannot tell a free name from a
-//! stranger's. One list of the metadata of all others answers for all units of a grid; what grids made
+//! The caches hold only what carries a grid's label, so they cannot tell a free name from
+//! one that somebody else has. One list of the metadata of all others answers for all units of a grid; what grids made
 //! is not asked for again, be it ten thousand objects.
 
 use std::collections::BTreeSet;

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::ObjectMeta;
 
 use crate::context::Context;
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 use crate::reflector::Change;
 
 /// A Node came, changed in something that matters, or went.
@@ -177,6 +177,6 @@ fn is_same(old: &ObjectMeta, new: &ObjectMeta) -> bool {
         && managers(old) == managers(new)
 }
 
-fn named(name: String) -> Key {
+fn named(name: String) -> ObjectKey {
     (String::new(), name)
 }

@@ -26,7 +26,7 @@ use crate::federation;
 use crate::grid_memory::{Memories, Memory, refusal};
 use crate::name_scan::{Scan, scan_names};
 use crate::notify::Notifier;
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 
 /// Reconciles ServiceGrids until their queue is closed.
 pub(crate) async fn run(context: &Context) {
@@ -198,7 +198,7 @@ impl Shared {
         notices.extend(service_status::warnings(decision, failure));
         notices.sort();
         notices.dedup_by(|a, b| a.reason == b.reason && a.message == b.message);
-        let own_key: Key = key(grid);
+        let own_key: ObjectKey = key(grid);
         self.notifier
             .notify(&own_key, &grid.object_ref(&()), &notices)
             .await;

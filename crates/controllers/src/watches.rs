@@ -153,7 +153,7 @@ fn watch<'a, K>(
     client: &Client,
     writer: Writer<K>,
     prune: fn(&mut K),
-    tell: impl FnMut(Change<K>) + Send + 'a,
+    on_change: impl FnMut(Change<K>) + Send + 'a,
 ) -> BoxFuture<'a, ()>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -165,7 +165,7 @@ where
         prune,
         writer,
     }
-    .run(tell)
+    .run(on_change)
     .boxed()
 }
 

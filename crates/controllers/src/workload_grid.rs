@@ -37,7 +37,7 @@ use crate::gather::{Foreign, Gathered};
 use crate::grid_memory::{Memories, Memory, refusal};
 use crate::name_scan::{Scan, scan_names};
 use crate::notify::Notifier;
-use crate::queue::{Key, Queue, key};
+use crate::queue::{ObjectKey, Queue, key};
 use crate::reservations::{Reservations, Reserved};
 
 /// A pass that found another grid about to take the same name comes back this soon.
@@ -193,7 +193,7 @@ impl Shared {
             .values()
             .filter(|unit| unit.state == State::Unknown);
         let unknown: BTreeSet<String> = unknown.map(|unit| unit.name.clone()).collect();
-        let own: Key = (grid.namespace().to_owned(), grid.name().to_owned());
+        let own: ObjectKey = (grid.namespace().to_owned(), grid.name().to_owned());
         let (reserved, refused) = self
             .reservations
             .reserve(&own, unknown.iter().map(|name| grid.child(name)).collect());
@@ -216,7 +216,7 @@ impl Shared {
         gathered
             .pending
             .extend(refused.iter().map(|id| id.name.clone()));
-        // Of what the caches show they tell more, and sooner.
+        // For what the caches show, they are newer.
         let mut foreign = scanned.names.foreign.clone();
         foreign.retain(|name, _| unknown.contains(name));
         memory.set_foreign(foreign);

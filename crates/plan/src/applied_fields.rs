@@ -155,7 +155,7 @@ mod tests {
             let (parent, field) = pointer.rsplit_once('/').unwrap();
             let parent = fields.pointer_mut(parent).unwrap().as_object_mut().unwrap();
             assert!(parent.remove(field).is_some(), "{pointer}");
-            // A parent that would look like a leaf keeps a stranger, as on the server it would vanish itself.
+            // A parent that would look like a leaf keeps another field, as on the server it would vanish itself.
             parent.insert("f:other".into(), json!({}));
             assert!(!covers(&fields, &applied()), "{pointer}");
         }

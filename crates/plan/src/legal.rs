@@ -1,7 +1,7 @@
 //! What Kubernetes takes as a label, an annotation, a taint or a name.
 //!
 //! One illegal label among a Node's would have the whole write refused, and with it the labels of
-//! every other unit of that node. So plans leave out what is illegal, and say so.
+//! every other NodeUnit of that node. So plans leave out what is illegal, and report it.
 
 /// Longest label value, and longest name part of a label key.
 pub const LABEL_MAX: usize = 63;

@@ -45,8 +45,8 @@ pub struct ResolvedNodeUnit {
     pub is_found: bool,
     /// What its nodes should carry.
     pub settings: NodeSettings,
-    /// What of its spec is left out because Kubernetes would not take it, in words.
-    pub complaints: Vec<String>,
+    /// What of its spec is left out because Kubernetes would refuse it, in words for people.
+    pub field_errors: Vec<String>,
 }
 
 impl NodeUnits {
@@ -141,11 +141,11 @@ impl ResolvedNodeUnit {
             is_found: claiming.iter().any(|group| auto_find::finds(group, object)),
             groups,
             settings: NodeSettings::default(),
-            complaints: object
+            field_errors: object
                 .spec
                 .selector
                 .iter()
-                .flat_map(selection::complaints)
+                .flat_map(selection::field_errors)
                 .collect(),
         };
         resolved.read_own_settings();
@@ -211,14 +211,14 @@ impl ResolvedNodeUnit {
             if is_label_key(key) && is_label_value(value) {
                 self.settings.labels.insert(key.clone(), value.clone());
             } else {
-                self.complain(format!("label {key}={value} is not legal"));
+                self.add_field_error(format!("label {key}={value} is not legal"));
             }
         }
         for (key, value) in &own.annotations {
             if is_label_key(key) && key != annotation::TAINTS {
                 self.settings.annotations.insert(key.clone(), value.clone());
             } else {
-                self.complain(format!("annotation {key} is not legal"));
+                self.add_field_error(format!("annotation {key} is not legal"));
             }
         }
         for taint in &own.taints {
@@ -235,7 +235,7 @@ impl ResolvedNodeUnit {
                 .entry(identity)
                 .or_insert_with(|| taint.clone());
         } else {
-            self.complain(format!(
+            self.add_field_error(format!(
                 "taint {}={value}:{} is not legal",
                 taint.key, taint.effect
             ));
@@ -244,31 +244,31 @@ impl ResolvedNodeUnit {
 
     fn add_markers(&mut self) {
         if !is_node_unit_name(&self.name) {
-            self.complain("the unit's own name is too long for a label".into());
+            self.add_field_error("the unit's own name is too long for a label".into());
         }
         let long = self.groups.iter().filter(|group| !is_node_unit_name(group));
         let long: Vec<String> = long
             .map(|group| format!("the name of group {group} is too long for a label"))
             .collect();
-        self.complaints.extend(long);
+        self.field_errors.extend(long);
         for (key, value) in self.markers() {
             let before = self.settings.labels.insert(key.clone(), value.clone());
             if let Some(before) = before.filter(|before| *before != value) {
-                self.complain(format!(
+                self.add_field_error(format!(
                     "label {key}={before} gives way to the marker {key}={value}"
                 ));
             }
         }
         if self.groups.contains(&self.name) {
-            self.complain(format!(
+            self.add_field_error(format!(
                 "a group is called {} too, so the unit has no marker",
                 self.name
             ));
         }
     }
 
-    fn complain(&mut self, what: String) {
-        self.complaints.push(what);
+    fn add_field_error(&mut self, error: String) {
+        self.field_errors.push(error);
     }
 }
 

@@ -84,7 +84,7 @@ pub fn status(group: &NodeGroup, world: &World<'_>, now: Timestamp) -> NodeGroup
     let mut conditions = Conditions::new(&before.conditions, group.metadata.generation, now);
     let wanted: BTreeSet<String> = group.spec.node_units.iter().cloned().collect();
     let missing: Vec<&str> = wanted.difference(&units).map(String::as_str).collect();
-    let complaints = auto_find::complaints(group);
+    let field_errors = auto_find::field_errors(group);
     let missing_text = format!("no such NodeUnits: {}", listed(missing.iter().copied()));
     match (missing.is_empty(), units.is_empty()) {
         (false, _) => conditions.set(
@@ -113,14 +113,14 @@ pub fn status(group: &NodeGroup, world: &World<'_>, now: Timestamp) -> NodeGroup
             missing_text.clone(),
         );
     }
-    if complaints.is_empty() && missing.is_empty() {
+    if field_errors.is_empty() && missing.is_empty() {
         conditions.set(
             condition::DEGRADED,
             false,
             reason::AS_WANTED,
             "units are as the group wants them",
         );
-    } else if complaints.is_empty() {
+    } else if field_errors.is_empty() {
         conditions.set(
             condition::DEGRADED,
             true,
@@ -128,7 +128,7 @@ pub fn status(group: &NodeGroup, world: &World<'_>, now: Timestamp) -> NodeGroup
             missing_text,
         );
     } else {
-        let text = complaints.join("; ");
+        let text = field_errors.join("; ");
         conditions.set(condition::DEGRADED, true, condition::INVALID, text.clone());
         conditions.set_true(condition::INVALID, condition::INVALID, text);
     }

@@ -204,14 +204,14 @@ impl<'a> Planner<'a> {
         let is_paused = handover_of(&self.unit.object, now).wait.is_some()
             || self.members.iter().any(|node| node::is_paused(node, now));
         let paused = is_paused.then(|| node::superedge_runs("the unit or its nodes").message);
-        let complaints =
-            (!self.unit.complaints.is_empty()).then(|| self.unit.complaints.join("; "));
+        let field_errors =
+            (!self.unit.field_errors.is_empty()).then(|| self.unit.field_errors.join("; "));
         let missing = self.missing();
         [
             (reason::NODES_NOT_WRITTEN, failing),
             (reason::SUPEREDGE_RUNNING, paused),
             (condition::CONFLICT, conflict_text(&self.conflicts)),
-            (condition::INVALID, complaints),
+            (condition::INVALID, field_errors),
             (condition::NODES_MISSING, missing),
         ]
         .into_iter()

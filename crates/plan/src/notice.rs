@@ -30,7 +30,7 @@ impl Notice {
         }
     }
 
-    /// A notice that somebody should look.
+    /// A notice that something is wrong.
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             level: Level::Warning,

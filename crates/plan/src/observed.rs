@@ -1,7 +1,7 @@
 //! The cluster as plans see it: Nodes and the grids' children, cut down to what decisions need.
 //!
 //! The types read only those fields from what the API server sends, so the rest, most of a
-//! Node, is never kept. `managedFields` are reduced to the entries that plans look at, and their
+//! Node, is never kept. `managedFields` are reduced to the entries that plans read, and their
 //! `fieldsV1` packed as text: as a tree of maps they would be most of a cache.
 
 use std::borrow::Cow;
@@ -76,7 +76,7 @@ impl PrunedNode {
             .any(|condition| condition.type_ == "Ready" && condition.status == "True")
     }
 
-    /// Whether the node differs from an earlier look in something that a plan reads. A heartbeat
+    /// Whether the node differs from an earlier version in something that a plan reads. A heartbeat
     /// changes the revision and others' `managedFields` only.
     pub fn differs(&self, earlier: &Self) -> bool {
         let decisive = |node: &Self| {
@@ -282,7 +282,7 @@ fn is_apply(entry: &ManagedFieldsEntry, manager: &str) -> bool {
 /// Keeps of `managedFields` only the entries of our managers and of SuperEdge's, packed.
 ///
 /// While SuperEdge has an entry, those of others are blanked instead of dropped: what is its
-/// passes to us by a patch that names entries by their place.
+/// passes to us by a patch that names entries by their index.
 pub fn reduce(metadata: &mut ObjectMeta) {
     let Some(entries) = &mut metadata.managed_fields else {
         return;

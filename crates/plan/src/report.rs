@@ -12,7 +12,7 @@ use crate::notice::Notice;
 use crate::rollout::WaitReason;
 
 /// A warning for each kind of problem, however many units have it; the same words as long as the
-/// same units do, so that it is said once per change.
+/// same units do, so that it is published once per change.
 pub fn warnings(decision: &Decision, problems: &BTreeMap<String, Problem>) -> Vec<Notice> {
     let reasons: BTreeSet<&'static str> = problems.values().map(|problem| problem.reason).collect();
     let mut warnings: Vec<Notice> = reasons

@@ -1,7 +1,7 @@
 //! Unit by unit: which of the units that should get another template get it now.
 //!
 //! ```text
-//! outdated ──(a place is free)──► changed, in flight ──► Available: its place is free again
+//! outdated ──(below the limit)──► changed, in flight ──► Available: no longer in flight
 //!                                        └─(not Available after its progress deadline)─► the rollout stops
 //! ```
 //!
@@ -100,18 +100,18 @@ pub fn next_batch(
     }
 }
 
-/// The outdated units that are changed now: those in flight with an earlier template, whose place is
-/// theirs already and for whom a new template may be the way out, and as many others as have room. With
-/// fewer places than units in flight, as after the limit was lowered, even those take turns.
+/// The outdated units that are changed now: those in flight with an earlier template, which count against
+/// the limit already and for which a new template may be the way out, and as many others as the limit
+/// leaves room for. With more units in flight than the limit, as after it was lowered, even those take turns.
 fn chosen(outdated: &BTreeSet<String>, in_flight: &[InFlight], limit: usize) -> BTreeSet<String> {
     let flying: BTreeSet<&String> = in_flight.iter().map(|unit| &unit.unit).collect();
     let (again, others): (Vec<_>, Vec<_>) = outdated.iter().partition(|unit| flying.contains(unit));
     let current = flying.len().saturating_sub(again.len());
-    let places = limit.saturating_sub(flying.len());
+    let room = limit.saturating_sub(flying.len());
     again
         .into_iter()
         .take(limit.saturating_sub(current))
-        .chain(others.into_iter().take(places))
+        .chain(others.into_iter().take(room))
         .cloned()
         .collect()
 }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_in_flight_with_an_earlier_template_is_changed_again_in_its_own_place() {
+    fn a_unit_in_flight_with_an_earlier_template_is_changed_again_and_counts_once() {
         let in_flight = || {
             vec![InFlight {
                 unit: "c".into(),
@@ -289,11 +289,11 @@ mod tests {
             "observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3,
             "conditions": [{ "type": "Available", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
         });
-        let judge = |status: &Value| {
+        let available = |status: &Value| {
             let child = child(&json!({ "replicas": 3 }), status);
             is_available(WorkloadKind::Deployment, &template(&json!({})), &child)
         };
-        assert!(judge(&done));
+        assert!(available(&done));
         for (field, value) in [
             ("observedGeneration", json!(1)), // it has not been looked at
             ("updatedReplicas", json!(2)),    // old pods are what is Available
@@ -306,13 +306,13 @@ mod tests {
         ] {
             let mut status = done.clone();
             status[field] = value;
-            assert!(!judge(&status), "{field}");
+            assert!(!available(&status), "{field}");
         }
     }
 
     #[test]
     fn a_stateful_set_is_available_when_all_pods_it_updates_are() {
-        let judge = |strategy: &Value, updated: i64| {
+        let available = |strategy: &Value, updated: i64| {
             let status = json!({
                 "observedGeneration": 2, "replicas": 3, "availableReplicas": 3, "updatedReplicas": updated,
                 "currentRevision": "a", "updateRevision": "b",
@@ -321,11 +321,17 @@ mod tests {
             let template = template(&json!({ "updateStrategy": strategy }));
             is_available(WorkloadKind::StatefulSet, &template, &child)
         };
-        assert!(judge(&json!({}), 3));
-        assert!(!judge(&json!({}), 2));
-        assert!(judge(&json!({ "rollingUpdate": { "partition": 2 } }), 1));
-        assert!(!judge(&json!({ "rollingUpdate": { "partition": 2 } }), 0));
-        assert!(judge(&json!({ "type": "OnDelete" }), 0));
+        assert!(available(&json!({}), 3));
+        assert!(!available(&json!({}), 2));
+        assert!(available(
+            &json!({ "rollingUpdate": { "partition": 2 } }),
+            1
+        ));
+        assert!(!available(
+            &json!({ "rollingUpdate": { "partition": 2 } }),
+            0
+        ));
+        assert!(available(&json!({ "type": "OnDelete" }), 0));
     }
 
     #[test]

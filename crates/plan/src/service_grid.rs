@@ -1,4 +1,4 @@
-//! A ServiceGrid: one Service for all units, told by an annotation to keep traffic in its unit.
+//! A ServiceGrid: one Service for all units, with an annotation that keeps traffic in its unit.
 //!
 //! What the API server allocates (addresses, IP families, node ports) is never applied by us unless
 //! the template names it, so it stays.
@@ -259,8 +259,8 @@ impl<'a> Planner<'a> {
                 decision.settled = Some(settled);
                 State::Settled
             }
-            Takeover::Due(places) if is_as_applied => {
-                if let Some(step) = drop_entries(id, &child.metadata, &places) {
+            Takeover::Due(indexes) if is_as_applied => {
+                if let Some(step) = drop_entries(id, &child.metadata, &indexes) {
                     decision.plan.push(step);
                 }
                 State::Repair

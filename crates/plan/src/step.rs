@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::notice::Notice;
 use crate::packed::Packed;
 
-/// How often something is looked at again of which no watch tells: a name that somebody else has, a namespace.
+/// How often something is checked again that no watch shows: a name that somebody else has, a namespace.
 pub const RECHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What should be done now, decided from one look at the world.
@@ -23,7 +23,7 @@ pub struct Plan {
     /// Steps by scope: those of one scope run in order and stop at its first failure; scopes run
     /// side by side and never stop each other.
     pub steps: BTreeMap<Scope, Vec<Step>>,
-    /// What people should hear about. The caller says each only once per change.
+    /// What is worth an Event. The caller publishes each only once per change.
     pub notices: Vec<Notice>,
     /// When to look again though nothing changed.
     pub recheck: Option<Duration>,
@@ -181,7 +181,7 @@ pub enum Manager {
     Grace,
     /// Copies of federated grids.
     Federation,
-    /// A member cluster's grids, and what it tells the control cluster.
+    /// A member cluster's grids, and what it reports to the control cluster.
     Member,
 }
 

@@ -38,12 +38,12 @@ pub fn operations(node: &PrunedNode, wanted: &DesiredTaints, inherited: bool) ->
     let (mut replaced, mut added) = (Vec::new(), Vec::new());
     for ((key, effect), taint) in wanted {
         let mark = mark(taint);
-        let place = live
+        let index = live
             .iter()
             .position(|live| live.key == *key && live.effect == *effect);
-        match place {
-            Some(place) if self::mark(&live[place]) != mark => {
-                let path = format!("{TAINTS}/{place}");
+        match index {
+            Some(index) if self::mark(&live[index]) != mark => {
+                let path = format!("{TAINTS}/{index}");
                 replaced.push(json!({ "op": "replace", "path": path, "value": taint }));
             }
             // Somebody else put it: there it stays, and theirs.
@@ -53,7 +53,7 @@ pub fn operations(node: &PrunedNode, wanted: &DesiredTaints, inherited: bool) ->
         }
         record.push(mark);
     }
-    let removed = leftover_places(node, wanted);
+    let removed = leftover_indexes(node, wanted);
     let mut operations = replaced;
     operations.extend(list_operations(live.len(), &removed, &added));
     operations.extend(record_operations(node, &record));
@@ -62,18 +62,18 @@ pub fn operations(node: &PrunedNode, wanted: &DesiredTaints, inherited: bool) ->
 
 /// Whether a node still has taints that we put and that are not wanted any more.
 pub fn has_leftovers(node: &PrunedNode, wanted: &DesiredTaints) -> bool {
-    !leftover_places(node, wanted).is_empty()
+    !leftover_indexes(node, wanted).is_empty()
 }
 
-/// Places of the taints that we put, that are as we put them, and that are not wanted any more.
-fn leftover_places(node: &PrunedNode, wanted: &DesiredTaints) -> Vec<usize> {
+/// Indexes of the taints that we put, that are as we put them, and that are not wanted any more.
+fn leftover_indexes(node: &PrunedNode, wanted: &DesiredTaints) -> Vec<usize> {
     let recorded = recorded(node);
     let live = node.spec.taints.iter().enumerate();
     live.filter(|(_, taint)| {
         let is_wanted = wanted.contains_key(&(taint.key.clone(), taint.effect.clone()));
         !is_wanted && recorded.contains(&mark(taint))
     })
-    .map(|(place, _)| place)
+    .map(|(index, _)| index)
     .collect()
 }
 
@@ -84,10 +84,10 @@ fn list_operations(count: usize, removed: &[usize], added: &[&Taint]) -> Vec<Val
     if count > 0 && removed.len() == count && added.is_empty() {
         return vec![json!({ "op": "remove", "path": TAINTS })];
     }
-    // From the end, so that no removal shifts the next one's place.
+    // From the end, so that no removal shifts the next one.
     let removed = removed.iter().rev();
     let removed =
-        removed.map(|place| json!({ "op": "remove", "path": format!("{TAINTS}/{place}") }));
+        removed.map(|index| json!({ "op": "remove", "path": format!("{TAINTS}/{index}") }));
     let end = format!("{TAINTS}/-");
     let added = added
         .iter()

@@ -5,7 +5,7 @@
 //!                                                                    from managedFields
 //! ```
 //!
-//! From then on a field that we stop applying goes away, because nobody else owns it. If an entry of
+//! From then on a field that we stop applying is removed, because nobody else owns it. If an entry of
 //! SuperEdge's is younger than our own, its controllers still run: a condition says so, and nothing
 //! is written until they have been quiet for a while. Two controllers must not fight.
 
@@ -28,7 +28,7 @@ const QUIET_PERIOD: Duration = Duration::from_mins(10);
 pub enum Takeover {
     /// Nothing of SuperEdge's is there.
     Done,
-    /// SuperEdge's entries in `managedFields` are still there, at these places.
+    /// SuperEdge's entries in `managedFields` are still there, at these indexes.
     Due(Vec<usize>),
     /// SuperEdge wrote after us.
     Contested {
@@ -76,11 +76,11 @@ impl Takeover {
 
 /// Drops SuperEdge's entries from `managedFields`. Our own is there by then, so the list never
 /// becomes empty, which Kubernetes would take for "forget all".
-pub(crate) fn drop_entries(id: ObjectId, metadata: &ObjectMeta, places: &[usize]) -> Option<Step> {
-    let operations: Vec<Value> = places
+pub(crate) fn drop_entries(id: ObjectId, metadata: &ObjectMeta, indexes: &[usize]) -> Option<Step> {
+    let operations: Vec<Value> = indexes
         .iter()
         .rev()
-        .map(|place| json!({ "op": "remove", "path": format!("/metadata/managedFields/{place}") }))
+        .map(|index| json!({ "op": "remove", "path": format!("/metadata/managedFields/{index}") }))
         .collect();
     Some(Step::Patch {
         id,

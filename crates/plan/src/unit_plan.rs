@@ -150,10 +150,10 @@ impl UnitPlanner<'_> {
                 plan.settled = settled;
                 State::Settled
             }
-            (Some(child), Takeover::Due(places)) if is_as_applied(child, &wanted) => {
+            (Some(child), Takeover::Due(indexes)) if is_as_applied(child, &wanted) => {
                 let id = self.grid.child(&plan.unit.name);
                 plan.steps
-                    .extend(drop_entries(id, &child.metadata, &places));
+                    .extend(drop_entries(id, &child.metadata, &indexes));
                 self.apply_backoff(unit, State::Repair, plan)
             }
             _ => {

@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::controller;
 use crate::execute::Outcomes;
 use crate::federated_grid::FederatedGrid;
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 use crate::reservations::Reservations;
 
 /// A write that failed is tried again after this time.
@@ -36,7 +36,7 @@ const CONFLICT_RETRY: Duration = Duration::from_secs(1);
 struct Shared {
     context: Context,
     reservations: Reservations,
-    settled_copies: Arc<Mutex<BTreeMap<Key, SettledCopy>>>,
+    settled_copies: Arc<Mutex<BTreeMap<ObjectKey, SettledCopy>>>,
 }
 
 /// A copy that was found as wanted; a status that changes does not change that.
@@ -125,7 +125,7 @@ impl Shared {
 
     async fn distribute<K: FederatedGrid>(
         &self,
-        at: &Key,
+        at: &ObjectKey,
         original: Option<&GridObject>,
         copies: &[Arc<K>],
     ) -> Result<Option<Duration>, WriteError> {
@@ -166,7 +166,7 @@ impl Shared {
     /// What the caches show, and how long to wait for them.
     fn gather<'a, K: FederatedGrid>(
         &self,
-        at: &Key,
+        at: &ObjectKey,
         (members, copies): (&'a BTreeMap<String, Member>, &[Arc<K>]),
         digest: Option<&str>,
     ) -> (World<'a>, Option<Duration>) {

@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::controller;
 use crate::federated_grid::FederatedGrid;
 use crate::notify::Notifier;
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 use crate::vanished_units::Vanished;
 
 /// Why a pass could not be made.
@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// Notes whether the control cluster no longer shows a grid, and enqueues the grid, whose condition says so.
-    fn set_missing<K: FederatedGrid>(&self, grid: &Key, problem: Option<Problem>) {
+    fn set_missing<K: FederatedGrid>(&self, grid: &ObjectKey, problem: Option<Problem>) {
         let missing = &self.context.federation.missing;
         if missing.set(K::KIND, grid, &of_whole_grid(problem)) {
             let count = i64::try_from(missing.all().len()).unwrap_or(i64::MAX);
@@ -185,7 +185,7 @@ impl Shared {
     }
 
     /// Notes why a mirror cannot be applied, and enqueues its copy, whose status says so.
-    fn set_unapplied<K: FederatedGrid>(&self, mirror: &Key, problem: Option<Problem>) {
+    fn set_unapplied<K: FederatedGrid>(&self, mirror: &ObjectKey, problem: Option<Problem>) {
         let unapplied = &self.context.federation.unapplied;
         if unapplied.set(K::KIND, mirror, &of_whole_grid(problem)) {
             reactions::enqueue_mirror::<K>(&self.context, mirror);

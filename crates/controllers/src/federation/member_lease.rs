@@ -1,4 +1,4 @@
-//! Renews this member's Lease in the control cluster, by which that knows the member is in contact, and tells people in
+//! Renews this member's Lease in the control cluster, by which that knows the member is in contact, and shows in
 //! the member when it cannot: a condition on every grid that came from there, an Event about the Secret, a metric.
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::enqueue_followers;
 use crate::context::Context;
 use crate::execute::target;
 use crate::notify::Notifier;
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 
 /// A renewal that failed is tried again after this time.
 const RETRY: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ async fn renew(
     let mut body = json!({ "spec": { "holderIdentity": control.namespace, "renewTime": now } });
     let missing = context.federation.missing.all();
     if !missing.is_empty() {
-        let name = |(kind, (namespace, name)): &(ObjectKind, Key)| {
+        let name = |(kind, (namespace, name)): &(ObjectKind, ObjectKey)| {
             format!("{} {namespace}/{name}", kind.name())
         };
         let mut names: Vec<String> = missing.iter().take(MISSING_SHOWN).map(name).collect();
@@ -77,7 +77,7 @@ async fn renew(
     Ok(())
 }
 
-/// Whether renewals succeed, and what people were told about it.
+/// Whether renewals succeed, and what was published about it.
 struct Contact {
     notifier: Notifier,
     /// Since when there is no answer.
@@ -137,7 +137,7 @@ impl Contact {
 }
 
 /// What makes this cluster a member.
-fn secret() -> (Key, ObjectReference) {
+fn secret() -> (ObjectKey, ObjectReference) {
     let (namespace, name) = (parent_secret::NAMESPACE, parent_secret::NAME);
     let about = ObjectReference {
         api_version: Some("v1".into()),

@@ -21,7 +21,7 @@ use crate::controller;
 use crate::execute;
 use crate::federated_grid::FederatedGrid;
 use crate::grid_memory::{Memories, Memory};
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 
 /// What all passes share.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ pub(super) async fn run<K: FederatedGrid>(
 
 /// What the caches show of one copy.
 struct Seen {
-    key: Key,
+    key: ObjectKey,
     copy: GridObject,
     mirror: Option<GridObject>,
     /// The member's own grid, if it came from the control cluster.

@@ -8,7 +8,7 @@ use edgegrid_plan::failure::Problem;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::federated_grid::FederatedGrid;
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 use crate::reflector::Change;
 
 /// Whether the control cluster answers, and which copies it shows.
@@ -22,7 +22,7 @@ struct Inner {
     /// Kinds of which all copies were seen.
     synced: BTreeSet<ObjectKind>,
     /// The copies that are there.
-    copies: BTreeSet<(ObjectKind, Key)>,
+    copies: BTreeSet<(ObjectKind, ObjectKey)>,
     /// What keeps the control cluster from answering, if it did not for a while.
     error: Option<Problem>,
 }

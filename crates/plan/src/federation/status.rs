@@ -214,12 +214,12 @@ impl Report {
     }
 }
 
-/// Whether a member says that it has the grid as its copy is.
+/// Whether a member reports that it has the grid as its copy is.
 pub fn is_in_step(generation: Option<i64>, status: &Status) -> bool {
     generation.is_some() && status.observed_generation == generation && refusal(status).is_none()
 }
 
-/// What keeps a member from having the grid, as it says itself.
+/// What keeps a member from having the grid, as it reports itself.
 fn refusal(status: &Status) -> Option<&Condition> {
     let mut conditions = status.conditions.iter();
     conditions.find(|found| found.type_ == condition::IN_STEP && found.status != "True")
@@ -329,7 +329,7 @@ fn fill(
     }
 }
 
-/// Puts conditions in the place of those of the same type.
+/// Replaces conditions by those of the same type.
 fn replace(conditions: &mut Vec<Condition>, new: Vec<Condition>) {
     for condition in new {
         match conditions
