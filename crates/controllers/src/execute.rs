@@ -101,6 +101,7 @@ pub fn target(id: &ObjectId) -> Target {
 
 /// Where a kind is served.
 pub fn api_resource(kind: ObjectKind) -> ApiResource {
-    let (group, version, kind, plural) = kind.facts();
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+    let names = kind.resource();
+    let gvk = GroupVersionKind::gvk(names.group, names.version, names.kind);
+    ApiResource::from_gvk_with_plural(&gvk, names.plural)
 }

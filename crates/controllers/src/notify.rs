@@ -54,11 +54,6 @@ impl Notifier {
         }
     }
 
-    /// Forgets an object that is gone.
-    pub fn forget(&self, key: &ObjectKey) {
-        self.published().remove(key);
-    }
-
     fn unpublished(&self, key: &ObjectKey, notices: &[Notice]) -> Vec<Notice> {
         let now: BTreeSet<Notice> = notices.iter().cloned().collect();
         let mut published = self.published();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use edgegrid_api::ServiceGrid;
 use edgegrid_api::names::{self, component, manager};
 use edgegrid_plan::claims::Owner;
-use edgegrid_plan::failure::Failure;
+use edgegrid_plan::failure::{Attempt, Failure};
 use edgegrid_plan::federation::is_copy;
 use edgegrid_plan::federation::status::{About, merge_service};
 use edgegrid_plan::grid_state::State;
@@ -267,7 +267,10 @@ fn record_outcomes(memory: &mut Memory, decision: &Decision, outcomes: Outcomes,
         let Some(refusal) = refusal(&error) else {
             continue;
         };
-        let tried = (decision.attempt_hash.as_str(), decision.service.is_some());
+        let tried = Attempt {
+            hash: &decision.attempt_hash,
+            object_existed: decision.service.is_some(),
+        };
         let failure = Failure::after(memory.failures.get(&scope), &refusal, tried, now);
         memory.failures.insert(scope, failure);
     }

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_plan::claims::Owner;
-use edgegrid_plan::failure::{Failure, REMOVAL_ATTEMPT};
+use edgegrid_plan::failure::{Attempt, Failure, REMOVAL_ATTEMPT};
 use edgegrid_plan::federation::is_copy;
 use edgegrid_plan::federation::status::{About, merge};
 use edgegrid_plan::grid::Grid;
 use edgegrid_plan::grid_state::{Decision, State};
+use edgegrid_plan::grid_status::Written;
 use edgegrid_plan::unit_names::object_name;
 use edgegrid_plan::workload_grid::decide;
 use edgegrid_plan::{Plan, Step, grid_status, report};
@@ -267,8 +268,11 @@ impl Shared {
         let now = (self.context.clock)();
         let size = grid_status::bytes(&object.without_status());
         let earlier = object.status().map_or(&[][..], K::conditions);
-        let mut status =
-            grid_status::status(grid, (decision, &memory.failures), (size, earlier), now);
+        let written = Written {
+            size,
+            conditions: earlier,
+        };
+        let mut status = grid_status::status(grid, decision, &memory.failures, written, now);
         let about = About {
             metadata: &grid.metadata,
             earlier,
@@ -399,9 +403,10 @@ fn record_outcomes(
             continue;
         };
         let unit = decision.units.get(unit);
-        let tried = unit.map_or((REMOVAL_ATTEMPT, true), |unit| {
-            (unit.attempt_hash.as_str(), unit.child.is_some())
-        });
+        let tried = Attempt {
+            hash: unit.map_or(REMOVAL_ATTEMPT, |unit| &unit.attempt_hash),
+            object_existed: unit.is_none_or(|unit| unit.child.is_some()),
+        };
         let failure = Failure::after(memory.failures.get(&scope), &refusal, tried, now);
         memory.failures.insert(scope, failure);
     }

@@ -92,10 +92,10 @@ pub fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
 
 /// The ownerReference that a grid puts on its children.
 pub(crate) fn owner_reference(kind: ObjectKind, metadata: &ObjectMeta) -> serde_json::Value {
-    let (group, version, kind, _) = kind.facts();
+    let resource = kind.resource();
     serde_json::json!({
-        "apiVersion": format!("{group}/{version}"),
-        "kind": kind,
+        "apiVersion": format!("{}/{}", resource.group, resource.version),
+        "kind": resource.kind,
         "name": metadata.name,
         "uid": metadata.uid,
         "controller": true,

@@ -60,6 +60,15 @@ pub enum Retry {
     At(Timestamp),
 }
 
+/// A write that was tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// Hash of what was tried.
+    pub hash: &'a str,
+    /// Whether the object was there before.
+    pub object_existed: bool,
+}
+
 /// How a write failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -96,24 +105,24 @@ impl Problem {
 }
 
 impl Failure {
-    /// What is remembered of a write that failed; `existed` says whether the object was there.
+    /// What is remembered of a write that failed.
     pub fn after(
         earlier: Option<&Self>,
         refusal: &Refusal,
-        (attempt_hash, existed): (&str, bool),
+        attempt: Attempt<'_>,
         now: Timestamp,
     ) -> Self {
         let times = earlier
-            .filter(|earlier| earlier.attempt_hash == attempt_hash)
+            .filter(|earlier| earlier.attempt_hash == attempt.hash)
             .map_or(1, |earlier| earlier.times.saturating_add(1));
-        let problem = refusal.problem(existed);
+        let problem = refusal.problem(attempt.object_existed);
         let retry = match problem.reason {
             reason::IMMUTABLE | reason::NOT_APPLICABLE => Retry::WhenChanged,
             _ => Retry::At(now.saturating_add(wait(times)).unwrap_or(now)),
         };
         Self {
             problem,
-            attempt_hash: attempt_hash.to_owned(),
+            attempt_hash: attempt.hash.to_owned(),
             times,
             retry,
             is_uncertain: matches!(refusal, Refusal::NoAnswer(_)),
@@ -216,6 +225,14 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
+    /// A change of an object that is there.
+    fn change(hash: &str) -> Attempt<'_> {
+        Attempt {
+            hash,
+            object_existed: true,
+        }
+    }
+
     fn invalid(field: &str, word: &str) -> Refusal {
         Refusal::Invalid {
             message: format!("{field} is bad"),
@@ -235,7 +252,7 @@ mod tests {
                 paths: vec![".spec.template.spec.typo".into()],
             },
         ] {
-            let failure = Failure::after(None, &refusal, ("body 1", true), NOW);
+            let failure = Failure::after(None, &refusal, change("body 1"), NOW);
             let later = NOW + jiff::Span::new().hours(24 * 300);
             assert!(failure.is_backing_off("body 1", later), "{failure:?}");
             assert!(!failure.is_backing_off("body 2", NOW), "{failure:?}");
@@ -268,7 +285,7 @@ mod tests {
         let waits: Vec<_> = (0..13)
             .map(|_| {
                 let refusal = Refusal::Conflict("late".into());
-                let next = Failure::after(failure.as_ref(), &refusal, ("b", true), NOW);
+                let next = Failure::after(failure.as_ref(), &refusal, change("b"), NOW);
                 failure = Some(next.clone());
                 next.remaining(NOW).unwrap().as_millis()
             })
@@ -280,9 +297,9 @@ mod tests {
     #[test]
     fn another_body_starts_over() {
         let refusal = Refusal::Refused("quota".into());
-        let first = Failure::after(None, &refusal, ("b", true), NOW);
-        let again = Failure::after(Some(&first), &refusal, ("b", true), NOW);
-        let other = Failure::after(Some(&again), &refusal, ("c", true), NOW);
+        let first = Failure::after(None, &refusal, change("b"), NOW);
+        let again = Failure::after(Some(&first), &refusal, change("b"), NOW);
+        let other = Failure::after(Some(&again), &refusal, change("c"), NOW);
         assert!(again.is_backing_off("b", NOW));
         assert!(
             !again.is_backing_off("c", NOW),
@@ -294,9 +311,9 @@ mod tests {
     #[test]
     fn a_single_conflict_is_not_worth_a_word() {
         let refusal = Refusal::Conflict("late".into());
-        let first = Failure::after(None, &refusal, ("b", true), NOW);
-        let second = Failure::after(Some(&first), &refusal, ("b", true), NOW);
-        let third = Failure::after(Some(&second), &refusal, ("b", true), NOW);
+        let first = Failure::after(None, &refusal, change("b"), NOW);
+        let second = Failure::after(Some(&first), &refusal, change("b"), NOW);
+        let third = Failure::after(Some(&second), &refusal, change("b"), NOW);
         assert_eq!(
             [
                 first.is_reportable(),

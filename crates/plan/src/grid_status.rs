@@ -38,15 +38,24 @@ pub fn status_pause(bytes: usize) -> Duration {
     PAUSE.saturating_mul(pauses.max(1))
 }
 
-/// The status after a pass. `size` is the size of the grid without a status; `earlier` are the
-/// conditions of its last one.
+/// The grid as it was written last.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    /// Bytes of the grid without a status.
+    pub size: usize,
+    /// Conditions of its last status.
+    pub conditions: &'a [Condition],
+}
+
+/// The status after a pass.
 pub fn status(
     grid: &Grid,
-    (decision, failures): (&Decision, &Failures),
-    (size, earlier): (usize, &[Condition]),
+    decision: &Decision,
+    failures: &Failures,
+    written: Written<'_>,
     now: Timestamp,
 ) -> Status {
-    let make = Conditions::new(earlier, grid.metadata.generation, now);
+    let make = Conditions::new(written.conditions, grid.metadata.generation, now);
     let problems = problems(decision, failures, now);
     let ready = decision
         .units
@@ -71,7 +80,13 @@ pub fn status(
     status
         .conditions
         .extend(way_out_conditions(&make, &problems));
-    let left_out = fill_states(grid.workload, decision, &problems, size, &mut status);
+    let left_out = fill_states(
+        grid.workload,
+        decision,
+        &problems,
+        written.size,
+        &mut status,
+    );
     if left_out > 0 {
         status.conditions.push(make.make(
             condition::STATES_TRUNCATED,

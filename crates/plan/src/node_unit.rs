@@ -353,11 +353,8 @@ fn handover_of(unit: &NodeUnit, now: Timestamp) -> Handover {
     let value = |map: Option<&BTreeMap<String, String>>, key: &str| {
         map.and_then(|map| map.get(key).cloned())
     };
-    let version = format!(
-        "{}/{}",
-        ObjectKind::NodeUnit.facts().0,
-        ObjectKind::NodeUnit.facts().1
-    );
+    let resource = ObjectKind::NodeUnit.resource();
+    let version = format!("{}/{}", resource.group, resource.version);
     let finalizer = format!("v:\"{}\"", finalizer::NODE_UNIT);
     handover(&unit.metadata, &version, now, |path| {
         let is_ours = match path {

@@ -227,16 +227,16 @@ impl Resource for Child {
     type Scope = kube::core::DynamicResourceScope;
 
     fn kind(kind: &ObjectKind) -> Cow<'_, str> {
-        kind.facts().2.into()
+        kind.resource().kind.into()
     }
     fn group(kind: &ObjectKind) -> Cow<'_, str> {
-        kind.facts().0.into()
+        kind.resource().group.into()
     }
     fn version(kind: &ObjectKind) -> Cow<'_, str> {
-        kind.facts().1.into()
+        kind.resource().version.into()
     }
     fn plural(kind: &ObjectKind) -> Cow<'_, str> {
-        kind.facts().3.into()
+        kind.resource().plural.into()
     }
     fn meta(&self) -> &ObjectMeta {
         &self.metadata

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_units_with_one_trouble_are_one_warning() {
+    fn many_units_with_one_problem_are_one_warning() {
         let problem = || Problem::new(reason::REFUSED, "exceeded quota");
         let problems = BTreeMap::from([("a".to_owned(), problem()), ("b".to_owned(), problem())]);
         let warnings = warnings(&Decision::default(), &problems);

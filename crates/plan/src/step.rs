@@ -257,16 +257,29 @@ pub enum ObjectKind {
     CustomResourceDefinition,
 }
 
+/// Where the API server serves a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceNames {
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// Version of the group.
+    pub version: &'static str,
+    /// The kind as manifests write it.
+    pub kind: &'static str,
+    /// The kind as paths write it.
+    pub plural: &'static str,
+}
+
 impl ObjectKind {
     /// The kind as manifests write it.
     pub const fn name(self) -> &'static str {
-        self.facts().2
+        self.resource().kind
     }
 
-    /// `(group, version, kind, plural)`.
-    pub const fn facts(self) -> (&'static str, &'static str, &'static str, &'static str) {
+    /// Where the kind is served.
+    pub const fn resource(self) -> ResourceNames {
         use edgegrid_api::names::{GRID_GROUP, GRID_VERSION, SITE_GROUP, SITE_VERSION};
-        match self {
+        let (group, version, kind, plural) = match self {
             Self::Node => ("", "v1", "Node", "nodes"),
             Self::NodeUnit => (SITE_GROUP, SITE_VERSION, "NodeUnit", "nodeunits"),
             Self::NodeGroup => (SITE_GROUP, SITE_VERSION, "NodeGroup", "nodegroups"),
@@ -294,6 +307,12 @@ impl ObjectKind {
                 "CustomResourceDefinition",
                 "customresourcedefinitions",
             ),
+        };
+        ResourceNames {
+            group,
+            version,
+            kind,
+            plural,
         }
     }
 }

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_list_is_said_and_the_strict_one_is_used() {
+    fn a_malformed_list_is_reported_and_the_strict_one_is_used() {
         for list in [
             "zone",
             "[]",

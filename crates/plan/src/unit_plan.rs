@@ -17,7 +17,7 @@ use crate::packed::Packed;
 use crate::rollout;
 use crate::step::{Apply, Claim, Manager, Scope, Step};
 use crate::takeover::{Takeover, drop_entries};
-use crate::workload::{self, DesiredWorkload};
+use crate::workload::{self, DesiredWorkload, UnitLabel};
 
 /// Plans the units of one grid, each by itself.
 pub(crate) struct UnitPlanner<'a> {
@@ -139,8 +139,11 @@ impl UnitPlanner<'_> {
             return State::Settled;
         }
         let child = child.map(AsRef::as_ref);
-        let wanted = match workload::render(self.grid, (self.key, unit), template, child, self.now)
-        {
+        let label = UnitLabel {
+            key: self.key,
+            value: unit,
+        };
+        let wanted = match workload::render(self.grid, label, template, child, self.now) {
             Ok(wanted) => wanted,
             Err(problem) => return State::Blocked(problem),
         };

@@ -21,6 +21,15 @@ use crate::workload_kind::WorkloadKind;
 /// Part of every template hash: to be raised when the same template is rendered into other pods.
 const RENDERING: &str = "1";
 
+/// The node label of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitLabel<'a> {
+    /// The grid's key.
+    pub key: &'a str,
+    /// The unit.
+    pub value: &'a str,
+}
+
 /// What we want a unit's workload to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredWorkload {
@@ -40,12 +49,13 @@ pub fn template_hash(template: &Template, key: &str, unit: &str) -> String {
 /// Renders the workload of a unit; `child` is the one that exists.
 pub fn render(
     grid: &Grid,
-    (key, unit): (&str, &str),
+    unit_label: UnitLabel<'_>,
     template: &Template,
     child: Option<&Child>,
     now: Timestamp,
 ) -> Result<DesiredWorkload, Problem> {
-    let spec = spec((key, unit), template, child)?;
+    let UnitLabel { key, value: unit } = unit_label;
+    let spec = spec(unit_label, template, child)?;
     if grid.workload == WorkloadKind::StatefulSet {
         check_stateful_set(&spec, child)?;
     }
@@ -125,10 +135,11 @@ fn changed_at(child: Option<&Child>, template_hash: &str, now: Timestamp) -> Opt
 }
 
 fn spec(
-    (key, unit): (&str, &str),
+    unit_label: UnitLabel<'_>,
     template: &Template,
     child: Option<&Child>,
 ) -> Result<Value, Problem> {
+    let UnitLabel { key, value: unit } = unit_label;
     let mut spec = template.spec.clone();
     let tells_units_apart = match child.and_then(|child| child.spec.selector.as_ref()) {
         None => true,

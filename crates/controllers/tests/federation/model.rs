@@ -86,7 +86,7 @@ impl Model {
         (!all.is_empty()).then(|| all[self.random.usize(..all.len())])
     }
 
-    fn any_grid(&mut self) -> (Kind, (&'static str, &'static str)) {
+    fn any_grid(&mut self) -> (Gvk, (&'static str, &'static str)) {
         (
             GRIDS[self.random.usize(..3)],
             ("default", NAMES[self.random.usize(..NAMES.len())]),

@@ -70,7 +70,7 @@ fn decided(original: Option<&GridObject>, copies: Vec<GridObject>, is_leaving: b
 }
 
 #[test]
-fn the_original_is_held_before_the_first_copy_is_made() {
+fn the_original_gets_its_finalizer_before_the_first_copy_is_made() {
     let steps = decided(Some(&original(&[])), Vec::new(), false);
     assert!(
         matches!(&steps[..], [Step::Patch { operations, .. }] if operations[0]["value"] == json!([finalizer::FEDERATED]))
@@ -82,7 +82,7 @@ fn the_original_is_held_before_the_first_copy_is_made() {
 }
 
 #[test]
-fn a_copy_is_marked_before_it_is_deleted_and_released_when_the_member_says_so() {
+fn a_copy_is_marked_before_it_is_deleted_and_loses_its_finalizer_when_the_member_reports_removal() {
     let going = || {
         let mut going = original(&[finalizer::FEDERATED]);
         going.metadata.deletion_timestamp =
@@ -303,7 +303,7 @@ fn a_second_name_is_legal_and_another_for_another_namespace() {
 }
 
 #[test]
-fn a_copy_is_ours_by_its_origin_or_superedges_by_its_owner_and_else_a_strangers() {
+fn a_copy_is_ours_by_its_origin_or_superedges_by_its_owner_and_else_somebody_elses() {
     let labels = json!({ label::DISTRIBUTED: "yes", label::TARGET_NAMESPACE: "default" });
     let at = Some(("default".to_owned(), "web".to_owned()));
     assert_eq!(stands_for(&copy(&json!({})).metadata), at);

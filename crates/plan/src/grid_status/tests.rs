@@ -50,8 +50,12 @@ fn decision(units: impl IntoIterator<Item = (String, Unit)>) -> Decision {
     }
 }
 
+fn written(size: usize, conditions: &[Condition]) -> Written<'_> {
+    Written { size, conditions }
+}
+
 fn status_of(decision: &Decision) -> Status {
-    status(&grid(), (decision, &Failures::new()), (100, &[]), NOW)
+    status(&grid(), decision, &Failures::new(), written(100, &[]), NOW)
 }
 
 fn condition_in<'a>(status: &'a Status, type_: &str) -> &'a Condition {
@@ -84,8 +88,9 @@ fn an_unchanged_world_gives_an_unchanged_status() {
     let later = NOW + jiff::Span::new().hours(5);
     let again = status(
         &grid(),
-        (&decision, &Failures::new()),
-        (100, &first.conditions),
+        &decision,
+        &Failures::new(),
+        written(100, &first.conditions),
         later,
     );
     assert_eq!(first, again);
@@ -123,7 +128,7 @@ fn failing_units_come_first_and_the_worst_first_among_them() {
 }
 
 #[test]
-fn a_status_never_grows_beyond_its_bound_and_says_what_it_leaves_out() {
+fn a_status_never_grows_beyond_its_bound_and_counts_what_it_leaves_out() {
     let many = (0..5000).map(|number| (format!("unit-{number:05}"), unit(State::Settled, true)));
     let mut decision = decision(many);
     decision.units.insert(
@@ -136,8 +141,9 @@ fn a_status_never_grows_beyond_its_bound_and_says_what_it_leaves_out() {
     let grid_size = 300_000;
     let status = status(
         &grid(),
-        (&decision, &Failures::new()),
-        (grid_size, &[]),
+        &decision,
+        &Failures::new(),
+        written(grid_size, &[]),
         NOW,
     );
     assert!(

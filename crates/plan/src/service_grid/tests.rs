@@ -3,7 +3,7 @@
 use edgegrid_api::names::label;
 
 use super::*;
-use crate::failure::Refusal;
+use crate::failure::{Attempt, Refusal};
 use crate::step::Scope;
 
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -57,7 +57,7 @@ fn a_settled_service_gives_an_empty_plan() {
 }
 
 #[test]
-fn the_name_is_looked_at_before_it_is_taken() {
+fn the_name_is_scanned_before_it_is_taken() {
     let grid = grid(&template());
     let mut world = world(vec![]);
     world.names_scanned = false;
@@ -127,7 +127,10 @@ fn a_failed_write_waits() {
     let failure = Failure::after(
         None,
         &Refusal::Refused("no".into()),
-        (&attempt_hash, false),
+        Attempt {
+            hash: &attempt_hash,
+            object_existed: false,
+        },
         NOW,
     );
     let mut world = world(vec![]);
@@ -141,7 +144,7 @@ fn a_failed_write_waits() {
 }
 
 #[test]
-fn a_grid_without_a_template_keeps_what_there_is_and_says_so() {
+fn a_grid_without_a_template_keeps_what_there_is_and_reports_it() {
     let settled = settled(&grid(&template()));
     let mut empty = grid(&template());
     empty.spec.template = None;

@@ -39,7 +39,11 @@ fn rendered(
 ) -> Result<DesiredWorkload, Problem> {
     let child: Option<Child> = child.map(|child| serde_json::from_value(child.clone()).unwrap());
     let template = grid.templates.chosen(unit).unwrap();
-    render(grid, ("zone", unit), template, child.as_ref(), now)
+    let label = UnitLabel {
+        key: "zone",
+        value: unit,
+    };
+    render(grid, label, template, child.as_ref(), now)
 }
 
 /// The workload as it is after `body` was applied.

@@ -7,7 +7,7 @@ use edgegrid_api::names::{annotation, label};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::failure::{Failure, Failures, REMOVAL_ATTEMPT, Refusal};
+use crate::failure::{Attempt, Failure, Failures, REMOVAL_ATTEMPT, Refusal};
 use crate::grid_state::SettledAt;
 use crate::step::{Claim, Step};
 
@@ -241,7 +241,15 @@ fn a_failed_write_waits_and_shows_when_it_is_tried_again() {
     let refusal = Refusal::Refused("exceeded quota".into());
     memory.failures.insert(
         "a".into(),
-        Failure::after(None, &refusal, (&attempt_hash, false), NOW),
+        Failure::after(
+            None,
+            &refusal,
+            Attempt {
+                hash: &attempt_hash,
+                object_existed: false,
+            },
+            NOW,
+        ),
     );
     let decision = decide(&grid(), &memory.world(&["a", "b"], vec![]), NOW);
     assert_eq!(state(&decision, "a"), &State::Retrying);
@@ -257,7 +265,11 @@ fn a_failed_write_waits_and_shows_when_it_is_tried_again() {
 #[test]
 fn a_failure_is_forgotten_when_its_unit_needs_nothing_any_more() {
     let refusal = Refusal::Refused("exceeded quota".into());
-    let failure = Failure::after(None, &refusal, (REMOVAL_ATTEMPT, true), NOW);
+    let removal = Attempt {
+        hash: REMOVAL_ATTEMPT,
+        object_existed: true,
+    };
+    let failure = Failure::after(None, &refusal, removal, NOW);
     let memory = Memory::empty();
     let decision = decide(&grid(), &memory.world(&["a"], vec![]), NOW);
     assert!(
@@ -299,7 +311,11 @@ fn a_unit_that_may_have_been_changed_counts_against_the_rollout() {
         (Refusal::NoAnswer("lost".into()), State::Waiting),
         (Refusal::Refused("exceeded quota".into()), State::Change),
     ] {
-        let failure = Failure::after(None, &refusal, (&first.units["a"].attempt_hash, true), NOW);
+        let change = Attempt {
+            hash: &first.units["a"].attempt_hash,
+            object_existed: true,
+        };
+        let failure = Failure::after(None, &refusal, change, NOW);
         memory.failures.insert("a".into(), failure);
         let next = decide(&one_by_one, &memory.world(&["a", "b"], children()), NOW);
         assert_eq!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use edgegrid_api::DeploymentGrid;
 use edgegrid_api::names::{annotation, label};
 use edgegrid_plan::claims::{Owner, controller};
-use edgegrid_plan::failure::{Failure, Failures, Refusal};
+use edgegrid_plan::failure::{Attempt, Failure, Failures, Refusal};
 use edgegrid_plan::grid::Grid;
 use edgegrid_plan::grid_state::{Decision, SettledAt, World};
 use edgegrid_plan::step::RECHECK_INTERVAL;
@@ -41,8 +41,8 @@ pub(crate) struct Model {
 }
 
 pub(crate) fn name_of(kind: ObjectKind, name: &str) -> Name {
-    let (group, version, kind, _) = kind.facts();
-    let mut name = Name::cluster((group, version, kind), name);
+    let resource = kind.resource();
+    let mut name = Name::cluster((resource.group, resource.version, resource.kind), name);
     name.namespace = Some("default".into());
     name
 }
@@ -254,7 +254,10 @@ impl Model {
                 && let Some(unit) = scope.unit().and_then(|unit| decision.units.get(unit))
             {
                 let refusal = Refusal::NoAnswer("lost".into());
-                let tried = (unit.attempt_hash.as_str(), unit.child.is_some());
+                let tried = Attempt {
+                    hash: &unit.attempt_hash,
+                    object_existed: unit.child.is_some(),
+                };
                 let failure = Failure::after(None, &refusal, tried, self.now);
                 self.failures.insert(scope.clone(), failure);
             }

@@ -23,8 +23,8 @@ pub(crate) struct Model {
 }
 
 pub(crate) fn name_of(kind: ObjectKind, name: &str) -> Name {
-    let (group, version, kind, _) = kind.facts();
-    Name::cluster((group, version, kind), name)
+    let resource = kind.resource();
+    Name::cluster((resource.group, resource.version, resource.kind), name)
 }
 
 impl Model {

@@ -229,7 +229,7 @@ fn a_cordon_is_undone_only_if_it_is_ours() {
 
 // In SuperEdge two units of one group fought over a shared node for ever.
 #[test]
-fn of_two_units_that_differ_the_older_wins_and_the_younger_says_so() {
+fn of_two_node_units_that_differ_the_older_wins_and_the_younger_reports_it() {
     let mut model = three_nodes();
     // Created within one second, so that the name decides; the other order of names below.
     model.unit("beijing", &json!({ "nodes": ["a1", "a2"] }));
@@ -473,7 +473,7 @@ fn a_finalizer_waits_until_the_nodes_are_clean() {
 }
 
 #[test]
-fn a_group_and_a_unit_of_one_name_do_not_hold_each_other() {
+fn a_node_group_and_a_node_unit_of_one_name_do_not_keep_each_other_from_being_deleted() {
     let mut model = three_nodes();
     model.unit("same", &json!({ "nodes": ["a1"] }));
     model.group("same", &json!({ "nodeUnits": ["same"] }));

@@ -56,7 +56,7 @@ fn managers(model: &Model, name: &Name) -> Vec<String> {
 }
 
 #[test]
-fn members_keep_what_they_have_and_site_manager_holds_nothing_any_more() {
+fn members_keep_what_they_have_and_site_manager_owns_nothing_any_more() {
     let mut model = superedge();
     let before = model.labels("a1");
     let steps = model.steps();
@@ -199,7 +199,7 @@ fn a_unit_that_superedge_left_without_its_group_stays() {
 }
 
 #[test]
-fn while_site_manager_still_writes_nothing_is_written_and_it_is_said() {
+fn while_site_manager_still_writes_nothing_is_written_and_a_warning_says_why() {
     let model = superedge();
     let (nodes, node_units) = (
         model.nodes(),
