@@ -1,4 +1,4 @@
-//! Makes the steps of a plan: units side by side, the steps of one in order.
+//! Runs the steps of a plan: units side by side, the steps of one in order.
 //!
 //! A unit stops at its first failure and never stops another.
 
@@ -16,7 +16,7 @@ pub type Outcomes = BTreeMap<Scope, Result<(), WriteError>>;
 
 /// Units of one plan that are written at the same time. Small, because the executor serves
 /// whoever asks in order: a grid of a thousand units must not stand before one of a single unit.
-const SIDE_BY_SIDE: usize = 16;
+const MAX_CONCURRENT_UNITS: usize = 16;
 
 /// Executes plans and remembers what was written.
 #[derive(Clone)]
@@ -28,27 +28,27 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// Makes the steps of every unit and returns how that went, by unit.
+    /// Runs the steps of every unit and returns how that went, by unit.
     pub async fn run(&self, plan: Plan) -> Outcomes {
         stream::iter(plan.steps)
             .map(|(scope, steps)| async move {
                 let outcome = self.run_in_order(&steps).await;
                 (scope, outcome)
             })
-            .buffer_unordered(SIDE_BY_SIDE)
+            .buffer_unordered(MAX_CONCURRENT_UNITS)
             .collect()
             .await
     }
 
-    /// Makes steps one after the other, up to the first that fails.
+    /// Runs steps one after the other, up to the first that fails.
     pub async fn run_in_order(&self, steps: &[Step]) -> Result<(), WriteError> {
         for step in steps {
-            self.make(step).await?;
+            self.run_step(step).await?;
         }
         Ok(())
     }
 
-    async fn make(&self, step: &Step) -> Result<(), WriteError> {
+    async fn run_step(&self, step: &Step) -> Result<(), WriteError> {
         let target = target(step.id());
         let manager = Manager::Edgegrid.name();
         let written = match step {

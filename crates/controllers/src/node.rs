@@ -43,7 +43,7 @@ async fn reconcile(
         .await;
     let recheck = plan.recheck;
     let steps = plan.into_steps();
-    let outcome = settled(context.execution.run_in_order(&steps).await);
+    let outcome = ignore_conflict(context.execution.run_in_order(&steps).await);
     let failure = outcome.as_ref().err().map(ToString::to_string);
     if context.node_failures.note(&key.1, failure) {
         let units = node_units.claiming(&node);
@@ -53,9 +53,10 @@ async fn reconcile(
     Ok(outcome?.or(recheck))
 }
 
-/// That somebody else was faster is no failure: what changed is looked at again, what is gone is
-/// not.
-pub(crate) fn settled(outcome: Result<(), WriteError>) -> Result<Option<Duration>, WriteError> {
+/// A conflict is no failure: the object is reconciled again, unless it is gone.
+pub(crate) fn ignore_conflict(
+    outcome: Result<(), WriteError>,
+) -> Result<Option<Duration>, WriteError> {
     match outcome {
         Ok(()) => Ok(None),
         Err(error) => match error.class {

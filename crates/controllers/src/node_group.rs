@@ -13,7 +13,7 @@ use kube::Resource;
 
 use crate::context::Context;
 use crate::controller;
-use crate::node::{CONFLICT_WAIT, settled};
+use crate::node::{CONFLICT_WAIT, ignore_conflict};
 use crate::node_unit::report;
 use crate::notify::Notifier;
 use crate::queue::key;
@@ -69,7 +69,7 @@ async fn reconcile(
     let outcomes = context.execution.run(plan).await;
     let mut outcome = Ok(None);
     for fared in outcomes.into_values() {
-        outcome = outcome.and(settled(fared));
+        outcome = outcome.and(ignore_conflict(fared));
     }
     if !is_as_wanted && outcome.is_ok() {
         // The watch shows what was written; status follows then.
@@ -83,7 +83,7 @@ async fn reconcile(
             &status_body(&status),
         )
         .await;
-        let wait = settled(written)?;
+        let wait = ignore_conflict(written)?;
         return Ok(outcome?.or(wait));
     }
     outcome

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::controller;
 use crate::execute::target;
-use crate::node::{CONFLICT_WAIT, settled};
+use crate::node::{CONFLICT_WAIT, ignore_conflict};
 use crate::notify::Notifier;
 use crate::queue::key;
 
@@ -68,7 +68,7 @@ async fn reconcile(
         .await;
     let recheck = plan.recheck;
     let steps = plan.into_steps();
-    let outcome = settled(context.execution.run_in_order(&steps).await);
+    let outcome = ignore_conflict(context.execution.run_in_order(&steps).await);
     if !steps.is_empty() && outcome.is_ok() {
         // The watch shows what was written; status follows then, for the new generation.
         return Ok(Some(CONFLICT_WAIT));
@@ -81,7 +81,7 @@ async fn reconcile(
             &status_body(&status),
         )
         .await;
-        let wait = settled(written)?;
+        let wait = ignore_conflict(written)?;
         return Ok(outcome?.or(wait).or(recheck));
     }
     Ok(outcome?.or(recheck))

@@ -147,7 +147,7 @@ pub struct ChildSpec {
     /// The hash that SuperEdge put among the labels of the pod template, which is not kept itself.
     #[serde(rename = "template", deserialize_with = "superedge_hash")]
     pub superedge_hash: Option<String>,
-    /// The address of a Service; `None` (the text) if it is headless.
+    /// The address of a Service; the text `None` if it is headless.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Option<String>,
 }

@@ -24,9 +24,9 @@ const RENDERING: &str = "1";
 /// The node label of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitLabel<'a> {
-    /// The grid's key.
+    /// Key that names the grid's units.
     pub key: &'a str,
-    /// The unit.
+    /// Name of the unit.
     pub value: &'a str,
 }
 

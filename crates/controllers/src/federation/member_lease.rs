@@ -33,13 +33,13 @@ const RENEW_TIMEOUT: Duration = Duration::from_secs(20);
 const MISSING_SHOWN: usize = 10;
 
 /// Renews the Lease, for ever.
-pub(super) async fn keep(context: &Context, control: &ControlCluster) {
-    let mut contact = Contact::new(context);
+pub(super) async fn run(context: &Context, control: &ControlCluster) {
+    let mut renewals = Renewals::new(context);
     loop {
         let wait = match timeout(RENEW_TIMEOUT, renew(context, control)).await {
-            Ok(Ok(())) => contact.renewed(context).await,
-            Ok(Err(error)) => contact.failed(context, &chain(&*error)).await,
-            Err(_) => contact.failed(context, "timed out").await,
+            Ok(Ok(())) => renewals.succeeded(context).await,
+            Ok(Err(error)) => renewals.failed(context, &chain(&*error)).await,
+            Err(_) => renewals.failed(context, "timed out").await,
         };
         sleep(wait).await;
     }
@@ -78,13 +78,13 @@ async fn renew(
 }
 
 /// Whether renewals succeed, and what was published about it.
-struct Contact {
+struct Renewals {
     notifier: Notifier,
     /// Since when there is no answer.
     since: Option<Timestamp>,
 }
 
-impl Contact {
+impl Renewals {
     fn new(context: &Context) -> Self {
         let executor = context.execution.executor.clone();
         Self {
@@ -94,13 +94,13 @@ impl Contact {
     }
 
     /// The control cluster answered; returns when to renew again.
-    async fn renewed(&mut self, context: &Context) -> Duration {
+    async fn succeeded(&mut self, context: &Context) -> Duration {
         self.since = None;
         self.set_error(context, None).await;
         RENEW_INTERVAL
     }
 
-    /// It did not, or refused; returns when to try again.
+    /// The control cluster did not answer, or refused; returns when to try again.
     async fn failed(&mut self, context: &Context, error: &str) -> Duration {
         let now = (context.clock)();
         if self.since.is_none() {

@@ -53,7 +53,7 @@ pub(super) async fn run<K: FederatedGrid>(
 }
 
 /// What the caches show of one copy.
-struct Seen {
+struct CachedCopy {
     key: ObjectKey,
     copy: GridObject,
     mirror: Option<GridObject>,
@@ -85,15 +85,18 @@ impl<K: FederatedGrid> Shared<K> {
         let local = local
             .map(|local| grid_object(&*local))
             .filter(|local| is_from_control(&local.metadata));
-        let seen = Seen {
+        let cached_copy = CachedCopy {
             key: key(seen),
             copy,
             mirror,
             local,
         };
         let taken;
-        let standing = match mirror::decide(&seen.copy, seen.mirror.as_ref(), seen.local.is_some())
-        {
+        let standing = match mirror::decide(
+            &cached_copy.copy,
+            cached_copy.mirror.as_ref(),
+            cached_copy.local.is_some(),
+        ) {
             Decision::Write(steps) => {
                 context.execution.run_in_order(&steps).await?;
                 return Ok(None);
@@ -112,47 +115,52 @@ impl<K: FederatedGrid> Shared<K> {
             Decision::Settled => {
                 let unapplied = context.federation.unapplied.get(K::KIND, &own);
                 return self
-                    .report_local(&seen, unapplied.into_values().next())
+                    .report_local(&cached_copy, unapplied.into_values().next())
                     .await;
             }
         };
-        self.report(&seen, standing).await
+        self.report(&cached_copy, standing).await
     }
 
     /// Reports how the member's grid stands.
     async fn report_local(
         &self,
-        seen: &Seen,
+        cached_copy: &CachedCopy,
         unapplied: Option<Problem>,
     ) -> Result<Option<Duration>, WriteError> {
-        let has_units = seen
+        let has_units = cached_copy
             .copy
             .grid_key()
             .is_some_and(|key| !self.context.caches.units(key).is_empty());
-        let standing = match (&seen.local, &unapplied) {
+        let standing = match (&cached_copy.local, &unapplied) {
             (_, Some(problem)) => Standing::Blocked(problem),
             (Some(local), None) => Standing::Has(local),
             (None, None) if !has_units => Standing::NoUnits,
             (None, None) => return Ok(None),
         };
-        self.report(seen, standing).await
+        self.report(cached_copy, standing).await
     }
 
     /// Writes the status of the copy if it is another one, and returns how long it has to wait.
     async fn report(
         &self,
-        seen: &Seen,
+        cached_copy: &CachedCopy,
         standing: Standing<'_>,
     ) -> Result<Option<Duration>, WriteError> {
         let now = (self.context.clock)();
-        let Some(wanted) = status(&seen.copy, seen.mirror.as_ref(), &standing, now) else {
+        let Some(wanted) = status(
+            &cached_copy.copy,
+            cached_copy.mirror.as_ref(),
+            &standing,
+            now,
+        ) else {
             return Ok(None);
         };
-        let uid = seen.copy.metadata.uid.clone().unwrap_or_default();
-        let mut memory = self.memories.take(&seen.key, &uid);
+        let uid = cached_copy.copy.metadata.uid.clone().unwrap_or_default();
+        let mut memory = self.memories.take(&cached_copy.key, &uid);
         let report = Report { standing, wanted };
-        let done = self.write(&seen.copy, &report, &mut memory).await;
-        let own = seen.key.clone();
+        let done = self.write(&cached_copy.copy, &report, &mut memory).await;
+        let own = cached_copy.key.clone();
         self.memories.put(own, memory, |(namespace, name)| {
             self.copies
                 .get(&ObjectRef::new(name).within(namespace))

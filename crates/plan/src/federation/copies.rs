@@ -205,8 +205,8 @@ impl Planner<'_> {
     }
 }
 
-/// Takes our finalizer off a copy that is being deleted: on purpose once the member is done, otherwise at
-/// once, to make room for another copy.
+/// Takes our finalizer off a copy that is being deleted: one that goes on purpose keeps it until the member
+/// has removed its grid, any other loses it at once, to make room for another copy.
 fn finish_removal(copy: &GridObject) -> Option<Step> {
     let is_over = !is_to_be_removed(&copy.metadata) || copy.has_condition(condition::REMOVED);
     is_over

@@ -107,7 +107,7 @@ pub fn render_grid(mirror: &GridObject) -> DesiredGrid {
     }))
 }
 
-/// Sees to it that the grid has a namespace, where that is allowed; whether it will have one.
+/// Plans a missing namespace where that is allowed, and returns whether the grid will have one.
 fn ensure_namespace(namespace: &str, world: &World<'_>, decision: &mut Decision) -> bool {
     match world.namespace_exists {
         Some(true) => true,
