@@ -43,7 +43,9 @@ pub fn plan(group: &NodeGroup, world: &World<'_>) -> Plan {
     if metadata.deletion_timestamp.is_some() {
         if !world.units.iter().any(|unit| shows(unit, name)) {
             let step = Step::remove_finalizer(id, metadata, finalizer::NODE_GROUP);
-            step.into_iter().for_each(|step| plan.push(step));
+            if let Some(step) = step {
+                plan.push(step);
+            }
         }
         return plan;
     }

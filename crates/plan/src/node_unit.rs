@@ -184,7 +184,7 @@ impl<'a> Planner<'a> {
                 "nodes are as the unit wants them",
             ),
             Some((reason, message)) => {
-                conditions.set(condition::DEGRADED, true, reason, message.clone())
+                conditions.set(condition::DEGRADED, true, reason, message.clone());
             }
         }
         let named = [
