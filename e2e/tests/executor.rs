@@ -146,7 +146,7 @@ async fn a_body_that_apply_cannot_express_names_its_paths(cluster: &Cluster) {
     ] {
         let refused = executor.apply(&target, &body, MANAGER, None).await;
         let refused = refused.unwrap_err();
-        let Class::Unexpressible { paths, .. } = &refused.class else {
+        let Class::SchemaMismatch { paths, .. } = &refused.class else {
             panic!("{refused:?}");
         };
         assert_eq!(paths, &[expected], "{refused}");

@@ -63,8 +63,8 @@ fn fixture(name: &str) -> String {
 }
 
 async fn shows(cluster: &Cluster, what: &[&str], wanted: &[&str]) {
-    let wish = format!("`kubectl {}` shows {wanted:#?}", what.join(" "));
-    eventually_within(TIMEOUT, &wish, async || {
+    let expectation = format!("`kubectl {}` shows {wanted:#?}", what.join(" "));
+    eventually_within(TIMEOUT, &expectation, async || {
         let output = cluster.kubectl(what).await?;
         let lines: Vec<String> = output
             .lines()

@@ -48,8 +48,8 @@ async fn table(cluster: &Cluster, what: &[&str]) -> Result<Vec<String>> {
 }
 
 async fn shows(cluster: &Cluster, what: &[&str], wanted: &[&str]) {
-    let wish = format!("`kubectl {}` shows {wanted:#?}", what.join(" "));
-    eventually(&wish, async || {
+    let expectation = format!("`kubectl {}` shows {wanted:#?}", what.join(" "));
+    eventually(&expectation, async || {
         let seen = table(cluster, what).await?;
         ensure!(seen == wanted, "{seen:#?}");
         Ok(())
@@ -218,13 +218,13 @@ async fn a_new_unit_and_its_end(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn stateful_sets_canaries_scalers_and_strangers() {
+async fn stateful_sets_canaries_scalers_and_objects_of_others() {
     let (cluster, _controller) = cluster().await;
     apply(&cluster, "walkthrough/sites.yaml").await;
     stateful_sets(&cluster).await;
     a_canary_on_nodes_labelled_by_hand(&cluster).await;
     a_scaler_per_unit(&cluster).await;
-    strangers(&cluster).await;
+    objects_of_others(&cluster).await;
 }
 
 async fn stateful_sets(cluster: &Cluster) {
@@ -301,15 +301,15 @@ async fn a_scaler_per_unit(cluster: &Cluster) {
         cluster.kubectl(scaler).await.unwrap();
     }
     eventually(
-        "both scalers were judged, and neither is ambiguous",
+        "both scalers have the condition ScalingActive, and neither is ambiguous",
         async || {
             let all = json(cluster, &["get", "hpa"]).await?;
             for scaler in all["items"].as_array().context("a list")? {
                 let conditions = scaler["status"]["conditions"]
                     .as_array()
-                    .context("not judged yet")?;
+                    .context("no condition ScalingActive yet")?;
                 let active = conditions.iter().find(|one| one["type"] == "ScalingActive");
-                let reason = active.context("not judged yet")?["reason"]
+                let reason = active.context("no condition ScalingActive yet")?["reason"]
                     .as_str()
                     .unwrap_or_default();
                 assert_ne!(reason, "AmbiguousSelector", "{scaler:#}");
@@ -322,7 +322,7 @@ async fn a_scaler_per_unit(cluster: &Cluster) {
 }
 
 /// Somebody else's objects of the wanted names stay as they are.
-async fn strangers(cluster: &Cluster) {
+async fn objects_of_others(cluster: &Cluster) {
     cluster
         .kubectl([
             "create",

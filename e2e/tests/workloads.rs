@@ -92,9 +92,9 @@ async fn a_deployment_becomes_ready_on_its_nodes_and_its_endpoints_follow_readin
 }
 
 #[tokio::test]
-async fn a_stateful_set_comes_up_in_order_waits_for_a_held_pod_and_goes_away() {
+async fn a_stateful_set_comes_up_in_order_waits_for_an_unready_pod_and_goes_away() {
     let cluster = cluster().await;
-    // Held before it exists: it will run, but not become ready.
+    // Set before it exists: it will run, but not become ready.
     cluster.set_ready("default", "db-1", false).await.unwrap();
     cluster
         .apply::<Service>(service("db", "db").port(80, 8080).headless())

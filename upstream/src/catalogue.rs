@@ -30,7 +30,7 @@ struct Entry {
     #[serde(default)]
     built: Built,
     #[serde(default)]
-    kind: Kind,
+    kind: ProgramKind,
 }
 
 /// When `cargo xtask upstream` builds a program.
@@ -47,7 +47,7 @@ pub enum Built {
 /// How Go makes a program out of its package.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum ProgramKind {
     /// A main package: `go build`.
     #[default]
     Main,
@@ -150,7 +150,7 @@ impl Program {
     }
 
     /// How Go makes it.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ProgramKind {
         self.entry.kind
     }
 }

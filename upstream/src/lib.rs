@@ -23,7 +23,7 @@ mod catalogue;
 mod recipe;
 
 pub use cache::{CACHE_VARIABLE, cache_root, locate, locate_in};
-pub use catalogue::{Built, Kind, Program, Set, all, defaults, sets};
+pub use catalogue::{Built, Program, ProgramKind, Set, all, defaults, sets};
 pub use recipe::{BUILD_FLAGS, ENVIRONMENT};
 
 /// Why a program cannot be named or found.

@@ -94,7 +94,7 @@ fn pins(set: &str) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, sets};
+    use crate::{ProgramKind, sets};
 
     #[test]
     fn versions_agree_with_the_go_modules() {
@@ -134,7 +134,7 @@ mod tests {
             let (go_mod, _) = pins(program.set().name());
             let is_tool = |line: &str| line.trim().trim_start_matches("tool ") == program.package();
             assert!(
-                program.kind() == Kind::Test || go_mod.lines().any(is_tool),
+                program.kind() == ProgramKind::Test || go_mod.lines().any(is_tool),
                 "{program}: {} is no tool in go.mod",
                 program.package()
             );

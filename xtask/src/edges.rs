@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 use crate::process;
-use table::{Crate, Edge, Kind};
+use table::{Crate, Edge, EdgeKind};
 
 /// Check which crate uses which, that pure crates are pure, and that no modules use each other in a ring.
 #[derive(clap::Args)]
@@ -93,8 +93,8 @@ fn crate_of(metadata: &Metadata, package: &Package) -> Crate {
         .map(|dependency| Edge {
             to: table::folder_of(&dependency.name),
             kind: match dependency.kind {
-                DependencyKind::Development => Kind::Dev,
-                _ => Kind::Normal,
+                DependencyKind::Development => EdgeKind::Dev,
+                _ => EdgeKind::Normal,
             },
         })
         .collect();

@@ -8,7 +8,7 @@ use edgegrid_testkit::Cluster;
 use hickory_proto::op::Message;
 
 use crate::contender::Contender;
-use crate::load::{self, Seen};
+use crate::load::{self, LoadResult};
 use crate::names;
 
 /// Questions under way when the most is asked of a server.
@@ -42,9 +42,9 @@ pub(crate) struct Case {
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     /// With many under way, sorted by how many were answered.
-    pub(crate) many: Vec<Seen>,
+    pub(crate) many: Vec<LoadResult>,
     /// With one at a time.
-    pub(crate) single: Seen,
+    pub(crate) single: LoadResult,
     /// CPU time of one question with many under way.
     pub(crate) cpu: Duration,
 }

@@ -10,11 +10,11 @@ use hickory_proto::rr::Name;
 use tokio::time::Instant;
 
 /// After so long an answer is lost.
-const LOST: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a run saw.
+/// What a run of questions came to.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct LoadResult {
     pub(crate) answers: usize,
     pub(crate) lost: usize,
     pub(crate) wall: Duration,
@@ -22,7 +22,7 @@ pub(crate) struct Seen {
     pub(crate) times: Vec<Duration>,
 }
 
-impl Seen {
+impl LoadResult {
     pub(crate) fn per_second(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
         let answers = self.answers as f64;
@@ -71,7 +71,7 @@ pub(crate) fn run(
     questions: &[Vec<u8>],
     at_once: usize,
     during: Duration,
-) -> Result<Seen> {
+) -> Result<LoadResult> {
     let socket = connected(server)?;
     let mut pending = Pending {
         socket: &socket,
@@ -79,7 +79,7 @@ pub(crate) fn run(
         sent: vec![None; usize::from(u16::MAX) + 1],
         next: 0,
     };
-    let mut seen = Seen::default();
+    let mut result = LoadResult::default();
     let mut answer = [0; 4096];
     let begun = Instant::now();
     pending.send(at_once)?;
@@ -89,23 +89,23 @@ pub(crate) fn run(
                 ensure!(length >= 12, "half an answer");
                 let id = usize::from(u16::from_be_bytes([answer[0], answer[1]]));
                 if let Some(at) = pending.sent[id].take() {
-                    seen.times.push(at.elapsed());
+                    result.times.push(at.elapsed());
                     pending.send(1)?;
                 }
             }
             // All that were under way are lost.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 pending.sent.fill(None);
-                seen.lost += at_once;
+                result.lost += at_once;
                 pending.send(at_once)?;
             }
             Err(error) => return Err(error).context("receive an answer"),
         }
     }
-    seen.wall = begun.elapsed();
-    seen.answers = seen.times.len();
-    seen.times.sort_unstable();
-    Ok(seen)
+    result.wall = begun.elapsed();
+    result.answers = result.times.len();
+    result.times.sort_unstable();
+    Ok(result)
 }
 
 struct Pending<'a> {
@@ -135,6 +135,6 @@ impl Pending<'_> {
 fn connected(server: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(server)?;
-    socket.set_read_timeout(Some(LOST))?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     Ok(socket)
 }

@@ -6,7 +6,7 @@ use edgegrid_benches::report::{machine, table};
 
 use crate::agent::Comparison;
 use crate::cases::{AT_ONCE, Case, Figures, Measured, Memory};
-use crate::load::Seen;
+use crate::load::LoadResult;
 use crate::site;
 
 type Row = [String; 4];
@@ -77,7 +77,7 @@ fn rows_of(case: &Case) -> Vec<Row> {
     vec![
         row(
             format!("{name}: answers a second, {AT_ONCE} at once{lost}"),
-            both(&|result| median(result, Seen::per_second)),
+            both(&|result| median(result, LoadResult::per_second)),
             0,
         ),
         row(
@@ -103,7 +103,7 @@ fn rows_of(case: &Case) -> Vec<Row> {
     ]
 }
 
-fn median(result: &Measured, of: impl Fn(&crate::load::Seen) -> f64) -> f64 {
+fn median(result: &Measured, of: impl Fn(&crate::load::LoadResult) -> f64) -> f64 {
     let mut values: Vec<f64> = result.many.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()

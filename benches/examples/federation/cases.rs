@@ -68,7 +68,7 @@ impl Clusters {
             self.control.create_grid(&grid(n), "echo:1").await?;
         }
         for member in &self.members {
-            has_all(member, grids).await?;
+            wait_for_all(member, grids).await?;
         }
         self.rest(&stopwatch).await
     }
@@ -157,7 +157,7 @@ fn grid(n: usize) -> String {
     format!("grid-{n:04}")
 }
 
-async fn has_all(member: &Member, grids: usize) -> Result<()> {
+async fn wait_for_all(member: &Member, grids: usize) -> Result<()> {
     let api = member.site.api::<Deployment>();
     eventually_within(TIMEOUT, "a member has every grid", async || {
         let stamped = api.list_metadata(&ListParams::default()).await?.items.len();

@@ -20,9 +20,9 @@ const PATHS: [&str; 2] = [
 ];
 const MARK: &[u8] = br#""hostname":"s-"#;
 
-/// What a client has seen.
+/// What a client has received.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Received {
     pub(crate) events: u64,
     pub(crate) bytes: u64,
     /// When each change was seen first, by its number.
@@ -31,14 +31,14 @@ pub(crate) struct Seen {
 
 /// An attached client; dropping it disconnects.
 pub(crate) struct Watcher {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Received>>,
     _tasks: JoinSet<()>,
 }
 
 impl Watcher {
     /// Attaches and waits until the present is complete.
     pub(crate) async fn attach(client: &Client) -> Result<Self> {
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(Received::default()));
         let mut tasks = JoinSet::new();
         for path in PATHS {
             let uri = format!(
@@ -73,7 +73,7 @@ impl Watcher {
     }
 
     /// What was seen since the last call.
-    pub(crate) fn take(&self) -> Seen {
+    pub(crate) fn take(&self) -> Received {
         std::mem::take(&mut *self.seen.lock())
     }
 
@@ -84,7 +84,7 @@ impl Watcher {
 }
 
 /// Takes lines out of what has come; true if the present is complete with them.
-fn take(buffer: &mut Vec<u8>, chunk: &[u8], seen: &Mutex<Seen>) -> bool {
+fn take(buffer: &mut Vec<u8>, chunk: &[u8], seen: &Mutex<Received>) -> bool {
     let now = Instant::now();
     let mut complete = false;
     buffer.extend_from_slice(chunk);

@@ -9,19 +9,19 @@ use crate::registry::Registry;
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Makes an object.
+    /// POST, and an apply or update of an object that is not there.
     Create,
-    /// Changes one.
+    /// PUT and PATCH of an object that is there, also through a subresource.
     Update,
-    /// Removes one.
+    /// DELETE; `object` is null then.
     Delete,
 }
 
 /// What an admission sees beside the object.
 pub struct Attributes<'a> {
-    /// What is done.
+    /// Whether the request creates, updates or deletes.
     pub operation: Operation,
-    /// API group.
+    /// API group of the resource, empty for the core group.
     pub group: &'a str,
     /// Name of the resource in paths.
     pub resource: &'a str,

@@ -59,7 +59,6 @@ pub(crate) fn object(bytes: &[u8], media_type: &str) -> Result<Read, Status> {
     }
 }
 
-/// Decodes JSON.
 pub(crate) fn json(bytes: &[u8]) -> Result<Read, ReadError> {
     let (value, duplicates) = read_strict(bytes)?;
     let complaints = duplicates.iter().map(ToString::to_string).collect();
@@ -68,7 +67,7 @@ pub(crate) fn json(bytes: &[u8]) -> Result<Read, ReadError> {
 
 /// Decodes the first document of a YAML stream; JSON is a part of YAML. An empty one is null.
 ///
-/// Of keys that stand twice the first is named, as clients mend one after the other anyway.
+/// Of keys that stand twice the first is named, as clients repair one after the other anyway.
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Read, String> {
     if let Ok(read) = json(bytes)
         && read.complaints.is_empty()
@@ -82,9 +81,12 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Read, String> {
                 let (line, key) = (location.line(), key.as_deref().unwrap_or_default());
                 let complaint = format!("line {line}: key {key:?} already set in map");
                 let value = first_document(bytes, DuplicateKeyPolicy::LastWins);
-                (value.map_err(|error| said(&error))?, vec![complaint])
+                (
+                    value.map_err(|error| yaml_message(&error))?,
+                    vec![complaint],
+                )
             }
-            _ => return Err(said(&error)),
+            _ => return Err(yaml_message(&error)),
         },
     };
     Ok(Read { value, complaints })
@@ -104,7 +106,7 @@ fn first_document(
 }
 
 /// An error in the words of the reference server's reader, which names no first line.
-fn said(error: &YamlError) -> String {
+fn yaml_message(error: &YamlError) -> String {
     let (text, location) = match error.without_snippet() {
         YamlError::Message { msg, location } | YamlError::ExternalMessage { msg, location, .. } => {
             (msg.clone(), Some(*location))

@@ -53,7 +53,7 @@ fn put(state: &ServerState, plural: &str, namespace: Option<&str>, mut object: V
         now: &now,
         suffix: "",
     };
-    stamp(&mut object, create, served.kind.generation());
+    stamp(&mut object, create, served.strategy.generation());
     let name = metadata::name(&object).to_owned();
     // A conflict means that it is there already, from before a restart.
     let _ = state.reader.store().put(

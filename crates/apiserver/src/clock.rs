@@ -19,7 +19,7 @@ impl Clock {
         }
     }
 
-    /// The time.
+    /// The present, in full precision.
     pub fn now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.started.elapsed()).unwrap_or_default();
         self.origin.saturating_add(elapsed).unwrap_or(self.origin)

@@ -14,7 +14,7 @@ use crate::served::{key_prefix, set_field};
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
-/// Holds a definition until its objects are gone.
+/// The finalizer that keeps a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Whether the request is about definitions of custom resources.
@@ -75,11 +75,11 @@ pub(crate) fn serve(request: &Request<'_>, object: &Value) {
     if is_crd(request)
         && let Err(errors) = request.server.registry.define(object)
     {
-        // Checked before it was stored, so this is a defect.
+        // Checked before it was stored, so this is a bug of the server.
         tracing::error!(
             definition = metadata::name(object),
             ?errors,
-            "definition cannot be served"
+            "cannot serve CustomResourceDefinition"
         );
     }
 }

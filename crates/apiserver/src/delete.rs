@@ -80,7 +80,11 @@ fn delete_live(
     let mut expect = Expect::Revision(live.entry.revision());
     let left = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
     let is_pending = |left: i64| left > 0 && options.grace.is_none_or(|asked| asked >= left);
-    let is_graceful = request.served.kind.grace(&object, options.grace).is_some();
+    let is_graceful = request
+        .served
+        .strategy
+        .grace(&object, options.grace)
+        .is_some();
     if namespaces::is_ending(request, &object) || (is_graceful && left.is_some_and(is_pending)) {
         // It ends as it was asked to before.
         return Ok(Answer::ok(Content::Stored(live.entry.clone())));
@@ -91,7 +95,7 @@ fn delete_live(
     crds::prepare_delete(request, &mut object);
     let grace = request
         .served
-        .kind
+        .strategy
         .grace(&object, options.grace)
         .unwrap_or(0);
     let stamp = request.server.clock.stamp_in(grace);

@@ -105,7 +105,7 @@ impl Options {
     }
 }
 
-/// Refuses options.
+/// The 422 for options of a request that break rules.
 pub(crate) fn invalid(kind: &str, errors: &[FieldError]) -> Status {
     Status::invalid(&GroupResource::new("meta.k8s.io", kind), "", errors)
 }

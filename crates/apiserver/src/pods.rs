@@ -70,8 +70,8 @@ pub(crate) fn evict(request: &mut Request<'_>) -> Result<Answer, Status> {
             spend(&budget, request.name())?;
         } else {
             // It may have become ready meanwhile, and then it counts.
-            let seen = metadata::revision(&pod).to_owned();
-            options.resource_version.get_or_insert(seen);
+            let revision = metadata::revision(&pod).to_owned();
+            options.resource_version.get_or_insert(revision);
         }
     }
     delete::delete_object(request, &options)?;

@@ -196,7 +196,7 @@ fn custom_version(
     };
     ServedResource {
         read: read.shared(),
-        kind: kinds::custom(custom.has_status),
+        strategy: kinds::custom(custom.has_status),
         content: Content::Custom(Arc::new(custom)),
         subresources: subresources.keys().cloned().collect(),
         scale,
@@ -210,7 +210,7 @@ fn view(id: u64, api_version: String, schema: Arc<Schema>) -> View {
         let mut object: Value =
             serde_json::from_slice(stored).map_err(|error| Malformed(error.to_string()))?;
         object["apiVersion"] = api_version.as_str().into();
-        schema.default(&mut object);
+        schema.apply_defaults(&mut object);
         Ok(object.to_string().into())
     };
     View::Converted {

@@ -17,7 +17,6 @@ use crate::state::ServerState;
 /// Tries at a write, when others are faster.
 const TRIES: usize = 5;
 
-/// One request.
 pub(crate) struct Request<'a> {
     pub(crate) server: &'a ServerState,
     pub(crate) served: Arc<ServedResource>,

@@ -17,7 +17,7 @@ use crate::served::{ScalePaths, scale_kind, set_field};
 use crate::write::{Decoded, Ownership};
 use crate::{body, patch, patch_type, write};
 
-/// GET of `scale`.
+/// Answers GET of `scale`: the object's replicas as a Scale.
 pub(crate) fn show(request: &Request<'_>) -> Result<Answer, Status> {
     let live = request.live(request.name())?;
     let scale = scale_of(&live.object, paths(request)?);

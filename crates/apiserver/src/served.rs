@@ -12,9 +12,9 @@ use edgegrid_machinery::apply::ConvertError;
 use edgegrid_machinery::apply::{
     PathSet, PlainVersions, Versions, builtin_reset_fields, custom_reset_fields,
 };
-use edgegrid_machinery::kinds::{self, Kind};
+use edgegrid_machinery::kinds::{self, Strategy};
 use edgegrid_machinery::metadata;
-use edgegrid_machinery::schema::{Schema, Verdict, settle_numbers};
+use edgegrid_machinery::schema::{Schema, Validation, settle_numbers};
 use edgegrid_machinery::status::{FieldError, GroupResource, Status};
 use edgegrid_machinery::table::{Shape, Shapes, normal, table, wrapped, zero};
 use serde_json::Value;
@@ -25,8 +25,8 @@ use crate::events;
 #[derive(Debug)]
 pub(crate) struct ServedResource {
     pub(crate) read: Arc<Resource>,
-    /// What sets the kind apart.
-    pub(crate) kind: &'static Kind,
+    /// Defaults, preparation and validation of the kind.
+    pub(crate) strategy: &'static Strategy,
     pub(crate) content: Content,
     /// Names of what hangs below an object's path.
     pub(crate) subresources: Vec<String>,
@@ -124,11 +124,11 @@ impl ServedResource {
         }
     }
 
-    /// Fills in what was left open.
-    pub(crate) fn default(&self, object: &mut Value) {
+    /// Fills in the defaults of what was left open.
+    pub(crate) fn apply_defaults(&self, object: &mut Value) {
         match &self.content {
-            Content::Builtin(_) => self.kind.default(object),
-            Content::Custom(custom) => custom.schema.default(object),
+            Content::Builtin(_) => self.strategy.apply_defaults(object),
+            Content::Custom(custom) => custom.schema.apply_defaults(object),
         }
     }
 
@@ -140,26 +140,29 @@ impl ServedResource {
         subresource: Option<&str>,
     ) {
         match subresource {
-            Some("status") => self.kind.prepare_status_update(object, old),
+            Some("status") => self.strategy.prepare_status_update(object, old),
             // The one endpoint that may change the finalizers of a namespace.
             Some("finalize") => set_field(object, "status", old.get("status")),
-            _ => self.kind.prepare_update(object, old),
+            _ => self.strategy.prepare_update(object, old),
         }
     }
 
-    pub(crate) fn validate_create(&self, object: &Value) -> Verdict {
-        let mut verdict = match &self.content {
-            Content::Builtin(_) => Verdict::of(self.kind.validate_create(object))
-                .with_warnings(self.kind.warnings(object, None)),
+    pub(crate) fn validate_create(&self, object: &Value) -> Validation {
+        let mut validation = match &self.content {
+            Content::Builtin(_) => Validation::from_errors(self.strategy.validate_create(object))
+                .with_warnings(self.strategy.warnings(object, None)),
             Content::Custom(custom) => custom.schema.validate(object),
         };
         let metadata = &object["metadata"];
-        if !self.kind.short_circuits(object, &verdict.errors, true) {
+        if !self
+            .strategy
+            .short_circuits(object, &validation.errors, true)
+        {
             let rules = self.metadata_rules();
-            verdict.put_first(metadata::validate(metadata, rules, "metadata"));
+            validation.put_first(metadata::validate(metadata, rules, "metadata"));
         }
-        self.warn_of_finalizers(&mut verdict, metadata, None);
-        verdict
+        self.warn_of_finalizers(&mut validation, metadata, None);
+        validation
     }
 
     pub(crate) fn validate_update(
@@ -167,24 +170,29 @@ impl ServedResource {
         object: &Value,
         old: &Value,
         subresource: Option<&str>,
-    ) -> Verdict {
-        let mut verdict = match (&self.content, subresource) {
+    ) -> Validation {
+        let mut validation = match (&self.content, subresource) {
             (Content::Builtin(_), Some("status")) => {
-                Verdict::of(self.kind.validate_status_update(object, old))
+                Validation::from_errors(self.strategy.validate_status_update(object, old))
             }
-            (Content::Builtin(_), _) => Verdict::of(self.kind.validate_update(object, old))
-                .with_warnings(self.kind.warnings(object, Some(old))),
+            (Content::Builtin(_), _) => {
+                Validation::from_errors(self.strategy.validate_update(object, old))
+                    .with_warnings(self.strategy.warnings(object, Some(old)))
+            }
             (Content::Custom(custom), Some("status")) => {
                 custom.schema.validate_status_update(object, old)
             }
             (Content::Custom(custom), _) => custom.schema.validate_update(object, old),
         };
         let (metadata, old) = (&object["metadata"], &old["metadata"]);
-        if !self.kind.short_circuits(object, &verdict.errors, false) {
-            verdict.put_first(self.changed_metadata(metadata, old, subresource));
+        if !self
+            .strategy
+            .short_circuits(object, &validation.errors, false)
+        {
+            validation.put_first(self.changed_metadata(metadata, old, subresource));
         }
-        self.warn_of_finalizers(&mut verdict, metadata, Some(old));
-        verdict
+        self.warn_of_finalizers(&mut validation, metadata, Some(old));
+        validation
     }
 
     fn changed_metadata(
@@ -196,7 +204,7 @@ impl ServedResource {
         let mut errors = metadata::validate_update(metadata, old, "metadata");
         if subresource.is_none() {
             let again = metadata::validate(metadata, self.metadata_rules(), "metadata");
-            let with_prefix = self.kind.revalidates_generate_name();
+            let with_prefix = self.strategy.revalidates_generate_name();
             let is_told =
                 |error: &FieldError| with_prefix || error.field() != "metadata.generateName";
             errors.extend(again.into_iter().filter(is_told));
@@ -206,17 +214,22 @@ impl ServedResource {
 
     fn metadata_rules(&self) -> metadata::Rules {
         metadata::Rules {
-            name: self.kind.name_rule(),
+            name: self.strategy.name_rule(),
             namespaced: self.read.namespaced,
-            strict_finalizers: !self.is_custom() && self.kind.strict_finalizers(),
+            strict_finalizers: !self.is_custom() && self.strategy.strict_finalizers(),
         }
     }
 
     /// Built-in kinds refuse what others are only warned of.
-    fn warn_of_finalizers(&self, verdict: &mut Verdict, metadata: &Value, old: Option<&Value>) {
+    fn warn_of_finalizers(
+        &self,
+        validation: &mut Validation,
+        metadata: &Value,
+        old: Option<&Value>,
+    ) {
         if self.is_custom() {
             let warnings = metadata::finalizer_warnings(metadata, old);
-            verdict.warnings.extend(warnings);
+            validation.warnings.extend(warnings);
         }
     }
 
@@ -281,12 +294,12 @@ impl Versions for ServedResource {
     }
 }
 
-/// A built-in resource.
+/// Serves a built-in resource as the type table describes it.
 pub(crate) fn builtin(
-    resource: &edgegrid_machinery::table::Resource,
+    resource: &edgegrid_machinery::table::ApiResource,
     shape: Shape<'static>,
 ) -> ServedResource {
-    let kind = kinds::of(&resource.group, &resource.kind);
+    let strategy = kinds::builtin(&resource.group, &resource.kind);
     let (stored_group, view) = if events::is_converted(&resource.group, &resource.plural) {
         ("", events::view())
     } else {
@@ -300,7 +313,7 @@ pub(crate) fn builtin(
         plural: resource.plural.clone().into(),
         namespaced: resource.namespaced,
         key_prefix: key_prefix(stored_group, &resource.plural).into(),
-        fields: kind
+        fields: strategy
             .selectable_fields()
             .map(|field| Field {
                 name: field.name.into(),
@@ -325,7 +338,7 @@ pub(crate) fn builtin(
         });
     ServedResource {
         read: read.shared(),
-        kind,
+        strategy,
         content: Content::Builtin(shape),
         subresources,
         scale,
@@ -338,7 +351,7 @@ pub(crate) fn scale_kind() -> Arc<ServedResource> {
         let shape = table().shape("autoscaling", "v1", "Scale");
         Arc::new(ServedResource {
             read: Resource::new("autoscaling", "v1", "Scale", "scales").shared(),
-            kind: kinds::of("autoscaling", "Scale"),
+            strategy: kinds::builtin("autoscaling", "Scale"),
             content: Content::Builtin(shape.expect("invariant: the table has the Scale")),
             subresources: Vec::new(),
             scale: None,

@@ -1,4 +1,4 @@
-//! The server as its user builds and holds it.
+//! The server as its user builds and runs it.
 
 use std::sync::Arc;
 
@@ -47,12 +47,12 @@ impl ApiServer {
         router::router(self.state.clone())
     }
 
-    /// What it stores.
+    /// The store with all objects, for who writes or reads beside the API.
     pub fn store(&self) -> &Store {
         self.state.reader.store()
     }
 
-    /// Its time.
+    /// The clock that stamps its objects.
     pub fn clock(&self) -> Clock {
         self.state.clock
     }

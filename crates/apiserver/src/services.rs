@@ -1,6 +1,6 @@
 //! Addresses of Services: given out on create, kept on update, free again when the Service is gone.
 //!
-//! What is taken is read off the stored Services, so nothing can leak and nothing must be repaired;
+//! What is allocated is read off the stored Services, so nothing can leak and nothing must be repaired;
 //! writers of Services take turns, so that nothing is given twice.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub(crate) const FIRST: Ipv4Addr = Ipv4Addr::new(BASE[0], BASE[1], 0, 1);
 /// Gives Services their addresses and node ports.
 pub(crate) struct ServiceAddresses;
 
-/// Held by a writer of a Service from reading which addresses are allocated until it has written.
+/// Locked by a writer of a Service from reading which addresses are allocated until it has written.
 pub(crate) fn allocator_lock<'a>(request: &Request<'a>) -> Option<MutexGuard<'a, ()>> {
     let read = &request.served.read;
     let is_service = read.group.is_empty() && read.plural == "services";
@@ -43,23 +43,23 @@ impl Admission for ServiceAddresses {
         {
             return Ok(());
         }
-        let taken = taken(attributes);
-        give_address(object, attributes.old, &taken.addresses)?;
-        give_ports(object, attributes.old, taken.ports)
+        let allocated = read_allocated(attributes);
+        give_address(object, attributes.old, &allocated.addresses)?;
+        give_ports(object, attributes.old, allocated.ports)
     }
 }
 
-/// What all Services but one have.
+/// Addresses and node ports of all Services but one.
 #[derive(Default)]
-struct Taken {
+struct Allocated {
     addresses: BTreeSet<String>,
     ports: BTreeSet<u64>,
 }
 
-fn taken(attributes: &Attributes<'_>) -> Taken {
-    let mut taken = Taken::default();
+fn read_allocated(attributes: &Attributes<'_>) -> Allocated {
+    let mut allocated = Allocated::default();
     let Some(services) = attributes.registry.resource("", "v1", "services") else {
-        return taken;
+        return allocated;
     };
     let own = attributes.old.map(|old| &old["metadata"]["uid"]);
     let snapshot = attributes.store.snapshot();
@@ -71,11 +71,11 @@ fn taken(attributes: &Attributes<'_>) -> Taken {
         if Some(&service["metadata"]["uid"]) != own {
             let addresses = service["spec"]["clusterIPs"].as_array();
             let addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
-            taken.addresses.extend(addresses.map(str::to_owned));
-            taken.ports.extend(node_ports(&service));
+            allocated.addresses.extend(addresses.map(str::to_owned));
+            allocated.ports.extend(node_ports(&service));
         }
     }
-    taken
+    allocated
 }
 
 fn node_ports(service: &Value) -> Vec<u64> {
@@ -89,7 +89,7 @@ fn node_ports(service: &Value) -> Vec<u64> {
 fn give_address(
     object: &mut Value,
     old: Option<&Value>,
-    taken: &BTreeSet<String>,
+    allocated: &BTreeSet<String>,
 ) -> Result<(), Status> {
     let asked = object["spec"]["clusterIP"].as_str().unwrap_or_default();
     let first = object["spec"]["clusterIPs"][0].as_str();
@@ -99,11 +99,11 @@ fn give_address(
     let is_kept = old.is_some_and(|old| old["spec"]["clusterIP"] == asked);
     if asked.is_empty() && object["spec"]["clusterIPs"].is_null() {
         let full = || Status::internal("failed to allocate a serviceIP: range is full");
-        let address = free_address(taken).ok_or_else(full)?;
+        let address = free_address(allocated).ok_or_else(full)?;
         object["spec"]["clusterIP"] = address.as_str().into();
         object["spec"]["clusterIPs"] = json!([address]);
     } else if !matches!(asked, "" | "None") && !is_kept {
-        check_address(object, asked, taken)?;
+        check_address(object, asked, allocated)?;
     }
     give_families(&mut object["spec"]);
     Ok(())
@@ -136,13 +136,13 @@ fn give_families(spec: &mut Value) {
     spec["ipFamilies"] = families.into();
 }
 
-fn check_address(object: &Value, asked: &str, taken: &BTreeSet<String>) -> Result<(), Status> {
+fn check_address(object: &Value, asked: &str, allocated: &BTreeSet<String>) -> Result<(), Status> {
     let Ok(address) = asked.parse::<Ipv4Addr>() else {
         return Ok(()); // for the validation to say
     };
     let why = if address.octets()[..2] != BASE {
         "the provided network does not match the current range"
-    } else if taken.contains(asked) {
+    } else if allocated.contains(asked) {
         "provided IP is already allocated"
     } else {
         return Ok(());
@@ -152,15 +152,19 @@ fn check_address(object: &Value, asked: &str, taken: &BTreeSet<String>) -> Resul
     Err(invalid(object, error))
 }
 
-fn free_address(taken: &BTreeSet<String>) -> Option<String> {
+fn free_address(allocated: &BTreeSet<String>) -> Option<String> {
     // From the second /24 on: low addresses are for those who ask for one.
     let all = (1..=255u8).flat_map(|third| (1..=254u8).map(move |last| (third, last)));
     all.map(|(third, last)| Ipv4Addr::new(BASE[0], BASE[1], third, last).to_string())
-        .find(|address| !taken.contains(address))
+        .find(|address| !allocated.contains(address))
 }
 
 /// Gives every port of a Service that is reached through nodes one of theirs.
-fn give_ports(object: &mut Value, old: Option<&Value>, taken: BTreeSet<u64>) -> Result<(), Status> {
+fn give_ports(
+    object: &mut Value,
+    old: Option<&Value>,
+    allocated: BTreeSet<u64>,
+) -> Result<(), Status> {
     let spec = &object["spec"];
     let on_nodes = match spec["type"].as_str() {
         Some("NodePort") => true,
@@ -169,7 +173,7 @@ fn give_ports(object: &mut Value, old: Option<&Value>, taken: BTreeSet<u64>) -> 
     };
     let is_checked = spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
     let mut allotment = Allotment {
-        taken,
+        allocated,
         own: old.map(node_ports).into_iter().flatten().collect(),
     };
     let mut ports = spec["ports"].as_array().cloned().unwrap_or_default();
@@ -209,14 +213,14 @@ fn give_ports(object: &mut Value, old: Option<&Value>, taken: BTreeSet<u64>) -> 
 /// Node ports while they are given out.
 struct Allotment {
     /// Those of other Services.
-    taken: BTreeSet<u64>,
+    allocated: BTreeSet<u64>,
     /// Those the Service has, or is given now.
     own: BTreeSet<u64>,
 }
 
 impl Allotment {
     fn give(&mut self, asked: Option<u64>) -> Result<u64, &'static str> {
-        let is_free = |port: &u64| !self.taken.contains(port) && !self.own.contains(port);
+        let is_free = |port: &u64| !self.allocated.contains(port) && !self.own.contains(port);
         let port = match asked {
             Some(port) if self.own.contains(&port) => port,
             Some(port) if !NODE_PORTS.contains(&port) => {
@@ -224,7 +228,7 @@ impl Allotment {
                     "provided port is not in the valid range. The range of valid ports is 30000-32767",
                 );
             }
-            Some(port) if self.taken.contains(&port) => {
+            Some(port) if self.allocated.contains(&port) => {
                 return Err("provided port is already allocated");
             }
             Some(port) => port,

@@ -14,6 +14,6 @@ pub(crate) struct ServerState {
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) admission: Vec<Box<dyn Admission>>,
-    /// Held by a writer of a Service from reading which addresses are allocated until it has written.
+    /// Locked by a writer of a Service from reading which addresses are allocated until it has written.
     pub(crate) allocator_lock: Mutex<()>,
 }

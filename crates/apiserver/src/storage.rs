@@ -59,12 +59,12 @@ pub(crate) fn put(
     let (store, key) = (request.server.reader.store(), request.key(name));
     if request.options.dry_run {
         let found = store.get(&key).map(|entry| entry.revision());
-        let holds = match expect {
+        let is_met = match expect {
             Expect::Absent => found.is_none(),
             Expect::Revision(revision) => found == Some(revision),
             _ => true,
         };
-        if holds {
+        if is_met {
             return Ok(Content::Object(object.clone()));
         }
         return Err(CommitError::Conflict {

@@ -16,7 +16,7 @@ pub(crate) fn update(request: &Request<'_>) -> Result<Answer, Status> {
     request.retried(|| match request.find(request.name())? {
         Some(live) => write::change(request, &live, decoded.clone(), Ownership::Track),
         None if request.subresource().is_none()
-            && request.served.kind.allows_create_on_update() =>
+            && request.served.strategy.allows_create_on_update() =>
         {
             create(request, decoded.clone()).map(Some)
         }

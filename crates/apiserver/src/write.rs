@@ -1,15 +1,15 @@
 //! What every write has in common, from the decoded object to the store.
 //!
 //! ```text
-//! create: default ─► own ─► stamp ─► prepare ─► admit ─► validate ─► put if absent
-//! change: check ─► default ─► own ─► carry over ─► prepare ─► admit ─► validate ─► put if unchanged
+//! create: default ─► track ─► stamp ─► prepare ─► admit ─► validate ─► put if absent
+//! change: check ─► default ─► track ─► carry over ─► prepare ─► admit ─► validate ─► put if unchanged
 //! ```
 
 use std::collections::BTreeSet;
 
 use edgegrid_machinery::apply::{Writer, restore_times, track_update};
 use edgegrid_machinery::metadata::{self, CreateStamp};
-use edgegrid_machinery::schema::Verdict;
+use edgegrid_machinery::schema::Validation;
 use edgegrid_machinery::status::Status;
 use edgegrid_store::{CommitError, Expect};
 use serde_json::Value;
@@ -111,10 +111,10 @@ pub(crate) fn create(
 ) -> Result<Answer, Status> {
     let Decoded {
         mut object,
-        warnings: said,
+        warnings: decoding_warnings,
     } = decoded;
     let _allocating = services::allocator_lock(request);
-    metadata::place(&mut object, request.namespace().unwrap_or_default())?;
+    metadata::ensure_namespace(&mut object, request.namespace().unwrap_or_default())?;
     metadata::check_new(&object)?;
     let doubled = dedup_owners(&mut object);
     let is_generated = metadata::name(&object).is_empty();
@@ -124,7 +124,7 @@ pub(crate) fn create(
         metadata::name(&new).clone_into(&mut name);
         match put(request, &name, &new, Expect::Absent) {
             Ok(content) => {
-                let warnings = said.into_iter().chain(warnings).chain(doubled);
+                let warnings = decoding_warnings.into_iter().chain(warnings).chain(doubled);
                 return Ok(Answer {
                     warnings: warnings.collect(),
                     ..Answer::created(content)
@@ -163,20 +163,21 @@ fn prepare_new(
     mut new: Value,
     ownership: Ownership,
 ) -> Result<(Value, Vec<String>), Status> {
-    let (served, server) = (&request.served, request.server);
-    let (uid, suffix, now) = (server.ids.uid(), server.ids.suffix(), server.clock.stamp());
+    let served = &request.served;
+    let (ids, clock) = (&request.server.ids, &request.server.clock);
+    let (uid, suffix, now) = (ids.uid(), ids.suffix(), clock.stamp());
     let create = CreateStamp {
         uid: &uid,
         now: &now,
         suffix: &suffix,
     };
-    served.default(&mut new);
+    served.apply_defaults(&mut new);
     // The writer is credited with what it sent, also where the server does not take it over.
     if ownership == Ownership::Track {
         new = tracked(request, None, &new);
     }
-    metadata::stamp(&mut new, create, served.kind.generation());
-    served.kind.prepare_create(&mut new);
+    metadata::stamp(&mut new, create, served.strategy.generation());
+    served.strategy.prepare_create(&mut new);
     crds::prepare(request, &mut new, None);
     request.admit(Operation::Create, None, &mut new)?;
     let warnings = warnings_or_invalid(request, &new, served.validate_create(&new))?;
@@ -198,15 +199,15 @@ pub(crate) fn change(
     } = decoded;
     let _allocating = services::allocator_lock(request);
     check_identity(request, &mut new, old)?;
-    let doubled = own(request, &mut new, old, ownership);
+    let doubled = default_and_track(request, &mut new, old, ownership);
     served.prepare_update(&mut new, old, request.subresource());
     crds::prepare(request, &mut new, Some(old));
     request.admit(Operation::Update, Some(old), &mut new)?;
     if request.subresource() != Some("status") {
-        metadata::advance_generation(&mut new, old, served.kind.generation());
+        metadata::advance_generation(&mut new, old, served.strategy.generation());
     }
-    let verdict = served.validate_update(&new, old, request.subresource());
-    warnings.extend(warnings_or_invalid(request, &new, verdict)?);
+    let validation = served.validate_update(&new, old, request.subresource());
+    warnings.extend(warnings_or_invalid(request, &new, validation)?);
     warnings.extend(doubled);
     crds::check(request, &new)?;
     let expect = Expect::Revision(live.entry.revision());
@@ -227,7 +228,7 @@ pub(crate) fn change(
 
 /// Fills in what was left open, credits the change to its writer, and keeps what no writer decides.
 /// Gives a warning if an owner was named twice.
-fn own(
+fn default_and_track(
     request: &Request<'_>,
     new: &mut Value,
     old: &Value,
@@ -238,7 +239,7 @@ fn own(
         patch_type::is_plain(&request.media_type) || patch_type::is_apply(&request.media_type);
     let mut doubled = (!is_patch).then(|| dedup_owners(new)).flatten();
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-    request.served.default(new);
+    request.served.apply_defaults(new);
     if ownership == Ownership::Track {
         *new = tracked(request, Some(old), new);
     }
@@ -257,14 +258,14 @@ fn check_identity(request: &Request<'_>, new: &mut Value, old: &Value) -> Result
     if !patch_type::is_plain(&request.media_type) {
         metadata::check_uid(new, old, &resource)?;
     }
-    let unconditional = request.served.kind.allows_unconditional_update();
+    let unconditional = request.served.strategy.allows_unconditional_update();
     metadata::check_revision(new, old, &resource, unconditional)
 }
 
 /// Refuses an object with another name or namespace than its path.
 fn check_path(request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
     metadata::check_name(object, request.name())?;
-    metadata::place(object, request.namespace().unwrap_or_default())
+    metadata::ensure_namespace(object, request.namespace().unwrap_or_default())
 }
 
 /// Keeps the first of equal references to an owner; says so if there were more.
@@ -302,15 +303,15 @@ pub(crate) fn as_writer<T>(request: &Request<'_>, act: impl FnOnce(&Writer<'_>) 
 fn warnings_or_invalid(
     request: &Request<'_>,
     object: &Value,
-    verdict: Verdict,
+    validation: Validation,
 ) -> Result<Vec<String>, Status> {
-    if verdict.errors.is_empty() {
-        return Ok(verdict.warnings);
+    if validation.errors.is_empty() {
+        return Ok(validation.warnings);
     }
     let name = metadata::name(object);
     Err(Status::invalid(
         &request.served.group_kind(),
         name,
-        &verdict.errors,
+        &validation.errors,
     ))
 }

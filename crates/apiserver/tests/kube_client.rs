@@ -265,7 +265,7 @@ async fn errors_are_what_clients_switch_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bound_pod_is_left_its_grace_and_a_finalizer_holds() {
+async fn a_bound_pod_is_left_its_grace_and_a_finalizer_keeps_it() {
     let client = client();
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     pods.create(&PostParams::default(), &pod("free"))

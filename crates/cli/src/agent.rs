@@ -20,7 +20,7 @@ use crate::{service, wrapper};
 
 #[derive(clap::Args)]
 #[command(
-    about = "All that a node needs: the wrapper, the names of its own site, a DNS server",
+    about = "Run all that a node needs in one process: the wrapper, short names of its own site, a DNS server",
     long_about = None
 )]
 #[group(skip)] // the wrapper's arguments are a group of the same name
@@ -38,16 +38,16 @@ pub(crate) struct Args {
 // No doc comment: clap would show it instead of the command's own.
 #[derive(clap::Args)]
 struct NameArgs {
-    /// Hosts file for a CoreDNS that does not read the API through this node; an empty one is not
-    /// written.
+    /// Hosts file to write the short names to, for a CoreDNS that does not read the API through this
+    /// node; with an empty value none is written.
     #[arg(long, value_name = "FILE", default_value = DEFAULT_HOSTS_FILE, help_heading = "Names")]
     hostpath: OsString,
 
-    /// Write into the hosts file instead of replacing it, where it is mounted by itself.
+    /// Write into the existing hosts file instead of replacing it: for a file that is itself a mount.
     #[arg(long, help_heading = "Names")]
     hosts_in_place: bool,
 
-    /// Domain of the cluster's names.
+    /// DNS domain of the cluster.
     #[arg(long, value_name = "DOMAIN", default_value = DEFAULT_CLUSTER_DOMAIN, help_heading = "Names")]
     cluster_domain: String,
 }

@@ -23,7 +23,7 @@ use crate::{output, service};
 /// Most grids that a line names.
 const NAMES_SHOWN: usize = 3;
 
-/// Show what is in a control cluster.
+/// Show the members of a control cluster.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -32,9 +32,9 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// List the member clusters: when they were last heard of, their units and grids, and what is out of step.
+    /// List the member clusters: last contact, number of units and grids, and which grids are out of step.
     Clusters {
-        /// How to reach the control cluster. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.
+        /// Path to a kubeconfig file of the control cluster. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
     },
@@ -43,13 +43,12 @@ enum What {
 /// A member as a line shows it.
 #[derive(Default)]
 struct Line {
-    heard: Option<Timestamp>,
+    last_contact: Option<Timestamp>,
     units: BTreeSet<String>,
     grids: usize,
-    late: Vec<String>,
+    out_of_step: Vec<String>,
 }
 
-/// Lists.
 pub(crate) fn run(args: Args) -> Result<()> {
     let What::Clusters { kubeconfig } = args.what;
     service::block_on(async move {
@@ -65,7 +64,7 @@ async fn listing(cluster: &Cluster, now: Timestamp) -> Result<String> {
     let mut lines: BTreeMap<String, Line> = BTreeMap::new();
     for lease in leases(cluster).await? {
         let namespace = lease.metadata.namespace.clone().unwrap_or_default();
-        lines.entry(namespace).or_default().hear(&lease);
+        lines.entry(namespace).or_default().add_lease(&lease);
     }
     let mut copies = copies::<DeploymentGrid>(cluster, ObjectKind::DeploymentGrid).await?;
     copies.extend(copies_of_sets(cluster).await?);
@@ -91,10 +90,11 @@ async fn listing(cluster: &Cluster, now: Timestamp) -> Result<String> {
         table.push([
             format!("{}{leaving}", member.cluster),
             namespace,
-            line.heard.map_or("never".into(), |heard| ago(heard, now)),
+            line.last_contact
+                .map_or("never".into(), |time| ago(time, now)),
             line.units.len().to_string(),
             line.grids.to_string(),
-            listed(&line.late),
+            listed(&line.out_of_step),
         ]);
     }
     Ok(aligned(&table))
@@ -126,13 +126,13 @@ async fn leases(cluster: &Cluster) -> Result<Vec<Lease>> {
 }
 
 impl Line {
-    /// Takes in when the member was heard of, and what it misses.
-    fn hear(&mut self, lease: &Lease) {
+    /// Takes the last contact from the member's lease, and what it misses.
+    fn add_lease(&mut self, lease: &Lease) {
         let spec = lease.spec.as_ref();
         let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
-        self.heard = renewed.map(|time| time.0);
+        self.last_contact = renewed.map(|time| time.0);
         if let Some(missing) = lease.annotations().get(annotation::MISSING) {
-            self.late.push(format!("not shown to it: {missing}"));
+            self.out_of_step.push(format!("missing there: {missing}"));
         }
     }
 
@@ -143,7 +143,7 @@ impl Line {
             || copy.metadata.deletion_timestamp.is_some()
         {
             let (namespace, name) = target(&copy.metadata).unwrap_or_default();
-            self.late
+            self.out_of_step
                 .push(format!("{} {namespace}/{name}", copy.kind.name()));
         }
         self.units.extend(status.states.into_keys());
@@ -217,7 +217,7 @@ mod tests {
             &json!({ "observedGeneration": 2, "states": { "zone1": {} } }),
         ));
         assert_eq!((line.units.len(), line.grids), (2, 2));
-        assert_eq!(listed(&line.late), "DeploymentGrid shop/web");
+        assert_eq!(listed(&line.out_of_step), "DeploymentGrid shop/web");
         assert_eq!(listed(&[]), "-");
     }
 
@@ -229,11 +229,11 @@ mod tests {
         }))
         .unwrap();
         let mut line = Line::default();
-        line.hear(&lease);
-        assert!(line.heard.is_some());
+        line.add_lease(&lease);
+        assert!(line.last_contact.is_some());
         assert_eq!(
-            listed(&line.late),
-            "not shown to it: DeploymentGrid shop/web"
+            listed(&line.out_of_step),
+            "missing there: DeploymentGrid shop/web"
         );
     }
 

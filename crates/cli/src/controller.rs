@@ -28,7 +28,7 @@ async fn serve(args: Args) -> Result<()> {
     let client = client::connect(args.kubeconfig.as_deref(), agent).await?;
     let mut service = Service::new(args.bind_address);
     let registry = &mut service.registry;
-    let (elector, fence) = args.election.enter(&args.lease_name, &client, registry)?;
+    let (elector, fence) = args.election.elector(&args.lease_name, &client, registry)?;
     let writes = executor::Metrics::register(registry);
     let setup = Setup {
         executor: Executor::new(client.clone(), fence, args.limits(), writes),

@@ -13,7 +13,7 @@ use crate::output;
 /// Install or upgrade them with: edgegrid crds | kubectl apply --server-side -f -
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write one file per definition into this folder instead of printing them.
+    /// Write one file per definition into this folder instead of printing all.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
 }

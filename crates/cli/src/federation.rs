@@ -16,7 +16,7 @@ use serde_json::Value;
 // No doc comments: clap would show them instead of the command's own.
 #[derive(clap::Args)]
 pub(crate) struct Control {
-    /// How to reach the control cluster.
+    /// Path to a kubeconfig file of the control cluster.
     #[arg(long, value_name = "FILE")]
     pub(crate) parent_kubeconfig: PathBuf,
 }
@@ -46,14 +46,14 @@ impl Cluster {
     where
         K: Resource<DynamicType = ()>,
     {
-        let place = place::<K>(at);
+        let target = target::<K>(at);
         self.executor
-            .apply(&place, body, manager::EDGEGRID, None)
+            .apply(&target, body, manager::EDGEGRID, None)
             .await?;
         Ok(())
     }
 
-    /// Deletes the very object that was read; one that is gone is as wanted.
+    /// Deletes the very object that was read; one that is gone already is no error.
     pub(crate) async fn delete<K>(&self, object: &K) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
@@ -64,7 +64,7 @@ impl Cluster {
             meta.name.as_deref().unwrap_or_default(),
         );
         let uid = meta.uid.as_deref().unwrap_or_default();
-        self.executor.delete(&place::<K>(at), uid).await?;
+        self.executor.delete(&target::<K>(at), uid).await?;
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Cluster {
     }
 }
 
-fn place<K: Resource<DynamicType = ()>>((namespace, name): (&str, &str)) -> Target {
+fn target<K: Resource<DynamicType = ()>>((namespace, name): (&str, &str)) -> Target {
     Target {
         api: ApiResource::erase::<K>(&()),
         namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
@@ -104,7 +104,7 @@ pub(crate) fn is_joined<K: Resource>(object: &K) -> bool {
         .is_some_and(|value| value == YES)
 }
 
-/// The member that people call so.
+/// The member with this name, or with this namespace.
 pub(crate) fn named(members: Vec<Namespace>, name: &str) -> Result<Namespace> {
     let is_called = |member: &Namespace| {
         member.name_any() == name
@@ -116,7 +116,9 @@ pub(crate) fn named(members: Vec<Namespace>, name: &str) -> Result<Namespace> {
     let mut found: Vec<Namespace> = members.into_iter().filter(is_called).collect();
     match (found.pop(), found.is_empty()) {
         (Some(member), true) => Ok(member),
-        (Some(_), false) => bail!("several members are called {name}: name the namespace"),
-        (None, _) => bail!("no member is called {name}: `edgegrid get clusters` lists them"),
+        (Some(_), false) => bail!(
+            "several members are called {name}: pass the namespace of the right one as --name"
+        ),
+        (None, _) => bail!("no member is called {name}: `edgegrid get clusters` lists them all"),
     }
 }

@@ -27,29 +27,29 @@ const TOKEN_WAIT: Duration = Duration::from_secs(30);
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 const TOKEN_ACCOUNT: &str = "kubernetes.io/service-account.name";
 
-/// Make this cluster a member of a control cluster: grids labelled superedge.io/fed=yes there come here.
+/// Register this cluster with a control cluster, which distributes grids labelled superedge.io/fed=yes to it.
 ///
-/// Makes a namespace with a service account in the control cluster, which may do nothing outside of it, and the Secret
-/// clusternet-system/parent-cluster here. Run again, it rotates the token. `edgegrid leave` undoes it.
+/// Creates a namespace in the control cluster, with a service account that has no rights outside of it, and the Secret
+/// clusternet-system/parent-cluster here. Running it again rotates the token. `edgegrid leave` undoes it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     control: Control,
 
-    /// How to reach this cluster. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.
+    /// Path to a kubeconfig file of this cluster. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// What the member is called. Default: a name made of the cluster's identity.
+    /// Name of the member. Default: one made of the uid of namespace kube-system.
     #[arg(long)]
     name: Option<String>,
 
-    /// URL by which this cluster reaches the control cluster. Default: that of the kubeconfig.
+    /// URL at which this cluster reaches the API server of the control cluster. Default: that in
+    /// --parent-kubeconfig.
     #[arg(long, value_name = "URL")]
     parent_url: Option<String>,
 }
 
-/// Makes the cluster a member.
 pub(crate) fn run(args: Args) -> Result<()> {
     service::block_on(join(args))
 }
@@ -66,8 +66,8 @@ async fn join(args: Args) -> Result<()> {
         .name
         .unwrap_or_else(|| format!("member-{}", id.get(..8).unwrap_or(&id)));
     let namespace = format!("edgegrid-{name}");
-    may_register(&control, (&id, &namespace)).await?;
-    may_be_registered(&member, &namespace).await?;
+    check_namespace(&control, (&id, &namespace)).await?;
+    check_registration(&member, &namespace).await?;
     make_account(&control, (&id, &name), &namespace).await?;
     let (token, authority, secret) = make_token(&control, &namespace).await?;
     register(
@@ -115,8 +115,8 @@ async fn identity(member: &Cluster) -> Result<String> {
         .context("namespace kube-system has no uid")
 }
 
-/// A cluster is a member once, and no namespace is taken from anybody.
-async fn may_register(control: &Cluster, (id, namespace): (&str, &str)) -> Result<()> {
+/// Refuses a cluster that is a member already, and a namespace that is somebody else's.
+async fn check_namespace(control: &Cluster, (id, namespace): (&str, &str)) -> Result<()> {
     for known in control.members().await? {
         let is_same = known
             .labels()
@@ -125,11 +125,11 @@ async fn may_register(control: &Cluster, (id, namespace): (&str, &str)) -> Resul
         let other = known.name_any();
         ensure!(
             !is_same || other == namespace,
-            "this cluster is a member already, by namespace {other}: leave it first"
+            "this cluster is already a member, with namespace {other} in the control cluster: run `edgegrid leave` first"
         );
         ensure!(
             is_same || other != namespace,
-            "namespace {namespace} belongs to another member: choose another --name"
+            "namespace {namespace} of the control cluster belongs to another member: choose another --name"
         );
     }
     let namespaces: Api<Namespace> = Api::all(control.client.clone());
@@ -139,18 +139,18 @@ async fn may_register(control: &Cluster, (id, namespace): (&str, &str)) -> Resul
         .with_context(|| format!("read namespace {namespace}"))?;
     ensure!(
         found.as_ref().is_none_or(is_joined),
-        "namespace {namespace} of the control cluster was not made by edgegrid: choose another --name"
+        "namespace {namespace} of the control cluster was not created by edgegrid: choose another --name"
     );
     Ok(())
 }
 
-/// A registration by somebody else stays as it is.
-async fn may_be_registered(member: &Cluster, namespace: &str) -> Result<()> {
+/// Refuses a cluster that somebody else registered, or another namespace.
+async fn check_registration(member: &Cluster, namespace: &str) -> Result<()> {
     let secrets: Api<Secret> = Api::namespaced(member.client.clone(), parent_secret::NAMESPACE);
     let found = secrets
         .get_opt(parent_secret::NAME)
         .await
-        .context("read how this cluster is registered")?;
+        .context("read the Secret that registers this cluster")?;
     let Some(found) = found else { return Ok(()) };
     let at = format!(
         "Secret {}/{}",
@@ -159,12 +159,12 @@ async fn may_be_registered(member: &Cluster, namespace: &str) -> Result<()> {
     );
     ensure!(
         is_joined(&found),
-        "{at} was not made by edgegrid, but by clusternet or by hand: this cluster is a member already"
+        "{at} was not created by edgegrid, but by clusternet or by hand: end that membership first"
     );
     let own = value(&found, parent_secret::MEMBER_NAMESPACE).unwrap_or_default();
     ensure!(
         own == namespace,
-        "{at} is about namespace {own}: run `edgegrid leave` first"
+        "{at} registers this cluster with namespace {own}: run `edgegrid leave` first"
     );
     Ok(())
 }
@@ -206,7 +206,7 @@ async fn make_token(control: &Cluster, namespace: &str) -> Result<(String, Strin
     }))?;
     let made = secrets.create(&PostParams::default(), &secret).await;
     let name = made
-        .with_context(|| format!("make a token in {namespace}"))?
+        .with_context(|| format!("create a token in namespace {namespace}"))?
         .name_any();
     let deadline = Instant::now() + TOKEN_WAIT;
     loop {

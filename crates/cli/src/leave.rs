@@ -16,33 +16,32 @@ use serde::de::DeserializeOwned;
 use crate::federation::{Cluster, Control, is_joined, named};
 use crate::{output, service};
 
-/// End a cluster's membership: what runs in it stays, and is its own from then on.
+/// End a cluster's membership: its workloads keep running, and are its own from then on.
 ///
-/// Removes the Secret and the memory of the control cluster here, then the member's namespace in the control cluster with all copies
-/// in it. With --force nothing is done here, for a cluster that never comes back.
+/// Deletes the Secret and the mirrored grids in the member, then the member's namespace in the control cluster with all copies
+/// in it. With --force the member is left as it is, for a cluster that never comes back.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     control: Control,
 
-    /// What the member is called, as `edgegrid get clusters` lists it.
+    /// Name of the member, as `edgegrid get clusters` lists it.
     #[arg(long)]
     name: String,
 
-    /// How to reach the member. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.
+    /// Path to a kubeconfig file of the member. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.
     #[arg(long, value_name = "FILE", conflicts_with = "force")]
     kubeconfig: Option<PathBuf>,
 
-    /// Also delete in the member the grids that came from the control cluster.
+    /// Also delete the member's grids that came from the control cluster.
     #[arg(long, conflicts_with = "force")]
     purge: bool,
 
-    /// The member is lost: only the control cluster forgets it.
+    /// Only remove the member from the control cluster, without reaching the member.
     #[arg(long)]
     force: bool,
 }
 
-/// Ends the membership.
 pub(crate) fn run(args: Args) -> Result<()> {
     service::block_on(leave(args))
 }
@@ -65,14 +64,16 @@ async fn end(control: &Cluster, member: Option<&Cluster>, args: &Args) -> Result
     let namespace = registered.name_any();
     ensure!(
         is_joined(&registered),
-        "namespace {namespace} was not made by `edgegrid join`: end the membership where it was begun"
+        "namespace {namespace} was not created by `edgegrid join`: end the membership with the tool that created it"
     );
     let mut done = String::new();
     if let Some(member) = member {
-        forget(member, &namespace).await.with_context(|| {
-            format!("let {name} forget the control cluster; --force if it never comes back")
-        })?;
-        // What it heard goes before what it has: a controller that does not know yet would make that again.
+        delete_registration(member, &namespace)
+            .await
+            .with_context(|| {
+                format!("remove the registration from {name} (pass --force if it never comes back)")
+            })?;
+        // Mirrors go before the grids made from them: a controller that is not stopped yet would make those again.
         clear_all(member, is_mirror).await?;
         if args.purge {
             let removed = clear_all(member, is_from_control).await?;
@@ -83,8 +84,8 @@ async fn end(control: &Cluster, member: Option<&Cluster>, args: &Args) -> Result
     Ok(done + &format!("{name} is no longer a member\n"))
 }
 
-/// Deletes the Secret that makes the cluster a member, if it is about this membership.
-async fn forget(cluster: &Cluster, namespace: &str) -> Result<()> {
+/// Deletes the Secret that registers the cluster, if it is about this membership.
+async fn delete_registration(cluster: &Cluster, namespace: &str) -> Result<()> {
     let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), parent_secret::NAMESPACE);
     let Some(secret) = secrets.get_opt(parent_secret::NAME).await? else {
         return Ok(());
@@ -98,7 +99,7 @@ async fn forget(cluster: &Cluster, namespace: &str) -> Result<()> {
         .unwrap_or_default();
     ensure!(
         own == namespace,
-        "this cluster is a member by namespace {own}, not by {namespace}: name its kubeconfig"
+        "this cluster is registered with namespace {own}, not with {namespace}: pass the kubeconfig of the member"
     );
     cluster.delete(&secret).await
 }

@@ -1,7 +1,11 @@
 //! `edgegrid`: runs an application in every edge site of a Kubernetes cluster and keeps
 //! each site's traffic at home. This is the command line; one file per subcommand.
 
+use std::backtrace::BacktraceStatus;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
+use edgegrid_runtime::logging::chain;
 
 mod agent;
 mod clusters;
@@ -38,8 +42,8 @@ enum Command {
     Wrapper(Box<wrapper::Args>),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Args::parse().command {
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
         Command::Agent(args) => agent::run(&args),
         Command::Controller(args) => controller::run(*args),
         Command::Crds(args) => crds::run(&args),
@@ -49,5 +53,21 @@ fn main() -> anyhow::Result<()> {
         Command::Manifests(args) => manifests::run(&args),
         Command::Statefulset(args) => statefulset::run(args),
         Command::Wrapper(args) => wrapper::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints an error as one sentence, and where it came from if `RUST_BACKTRACE` asks for it.
+fn print_error(error: &anyhow::Error) {
+    eprintln!("error: {}", chain(&**error));
+    let backtrace = error.backtrace();
+    if backtrace.status() == BacktraceStatus::Captured {
+        eprintln!("\n{backtrace}");
     }
 }

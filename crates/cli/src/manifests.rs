@@ -14,23 +14,23 @@ use serde_json::{Value, json};
 use crate::output;
 use rbac::Account;
 
-/// Print the manifests that run the controller in a cluster: namespace, service account, least
-/// rights, Deployment.
+/// Print the manifests that run the controller in a cluster: namespace, service account, RBAC,
+/// Deployment.
 ///
 /// Install with: edgegrid manifests | kubectl apply --server-side -f -
 ///
-/// The definitions need not be installed before: the controller makes and upgrades them.
+/// The custom resource definitions need not be installed before: the controller creates and upgrades them.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Namespace that the controller runs in.
+    /// Namespace to run the controller in.
     #[arg(long, default_value = names::SYSTEM_NAMESPACE)]
     namespace: String,
 
-    /// Image of the controller.
+    /// Container image of the controller.
     #[arg(long, default_value_t = default_image())]
     image: String,
 
-    /// Print what `edgegrid statefulset` needs instead: namespace, service account, least rights.
+    /// Print what `edgegrid statefulset` needs instead: namespace, service account, RBAC.
     #[arg(long, conflicts_with_all = ["output_dir", "image"])]
     statefulset: bool,
 

@@ -32,34 +32,38 @@ const SIGNALS: &str = "signals";
 // No doc comments: clap would show them instead of the command's own.
 #[derive(clap::Args)]
 pub(crate) struct Election {
-    /// Take turns with other controllers. Only for a single one: two without it fight.
+    /// Elect a leader before working: of all replicas only the leader writes. Turn it off only where a
+    /// single replica runs, as two without it overwrite each other.
     #[arg(long, default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set, value_name = "BOOL", help_heading = "Leader election")]
     leader_elect: bool,
 
-    /// Namespace of the lease; it must exist.
+    /// Namespace of the Lease that the replicas compete for; it must exist.
     #[arg(long, default_value = names::SYSTEM_NAMESPACE, value_name = "NAMESPACE", help_heading = "Leader election")]
     lease_namespace: String,
 
-    /// The others wait so long after the last renewal they saw. Whole seconds.
-    #[arg(long, default_value = "15s", value_parser = duration, value_name = "TIME", help_heading = "Leader election")]
+    /// Duration that non-leaders wait after the last renewal they observed before they try to acquire
+    /// the lease: how long a crashed leader is missed at most. Whole seconds, longer than
+    /// --renew-deadline.
+    #[arg(long, default_value = "15s", value_parser = duration, value_name = "DURATION", help_heading = "Leader election")]
     lease_duration: Duration,
 
-    /// Nothing is written later than this after the last renewal.
-    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", help_heading = "Leader election")]
+    /// Duration that the leader keeps trying to renew the lease before it gives up leadership and stops
+    /// writing. Longer than --retry-period.
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION", help_heading = "Leader election")]
     renew_deadline: Duration,
 
-    /// Time between renewals, and between looks of those who stand by.
-    #[arg(long, default_value = "2s", value_parser = duration, value_name = "TIME", help_heading = "Leader election")]
+    /// Duration that the replicas wait between tries to renew the lease, or to acquire it.
+    #[arg(long, default_value = "2s", value_parser = duration, value_name = "DURATION", help_heading = "Leader election")]
     retry_period: Duration,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct Log {
-    /// How log lines on standard error look.
+    /// Format of the log lines on standard error.
     #[arg(long, default_value = "text", value_name = "FORMAT")]
     log_format: LogFormat,
 
-    /// What is logged: error, warn, info, debug, trace, or by part as in
+    /// Lowest level that is logged: error, warn, info, debug or trace, or one for each module as in
     /// `info,edgegrid_runtime=debug`.
     #[arg(
         long,
@@ -84,8 +88,8 @@ pub(crate) struct Service {
 }
 
 impl Election {
-    /// Takes part under this name, unless the user says that this is the only process.
-    pub(crate) fn enter(
+    /// Takes part in the election under this name, unless the user says that this is the only replica.
+    pub(crate) fn elector(
         &self,
         lease_name: &str,
         client: &Client,
@@ -137,17 +141,17 @@ impl Service {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (trigger, heard) = shutdown::channel();
+        let (trigger, shutdown) = shutdown::channel();
         let listener = listen(self.address).await?;
         let mut tasks = Tasks::default();
         tasks.spawn(SIGNALS, async {
             let _ = trigger.pull_on_signals().await;
         });
-        tasks.spawn(name, work(heard.clone()));
+        tasks.spawn(name, work(shutdown.clone()));
         tasks.spawn(ADMIN, async {
             let _ = admin::serve(listener, admin::router(self.readiness, self.registry)).await;
         });
-        finish(name, &mut tasks, &heard).await
+        finish(name, &mut tasks, &shutdown).await
     }
 }
 
@@ -175,7 +179,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener> {
 async fn finish(work: &str, tasks: &mut Tasks, shutdown: &Shutdown) -> Result<()> {
     let ended = tokio::select! {
         ended = tasks.next_end() => ended,
-        () = shutdown.aborted() => bail!("stopped by a second signal before all was in order"),
+        () = shutdown.aborted() => bail!("stopped by a second signal, before the work in progress was finished"),
     };
     match ended {
         Some(ended) if ended.name == work && !ended.has_panicked => {
@@ -201,8 +205,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
     let span: jiff::SignedDuration = text
         .parse()
-        .map_err(|_| "expected a time such as 90s, 5m or 1h30m".to_owned())?;
-    Duration::try_from(span).map_err(|_| "expected a time that is not negative".to_owned())
+        .map_err(|_| "expected a duration such as 90s, 5m or 1h30m".to_owned())?;
+    Duration::try_from(span).map_err(|_| "expected a duration that is not negative".to_owned())
 }
 
 #[cfg(test)]
@@ -210,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn durations_are_read_as_people_write_them() {
         let read = |text| duration(text).unwrap();
         assert_eq!(read("5m"), Duration::from_mins(5));
         assert_eq!(read("1h30m"), Duration::from_mins(90));

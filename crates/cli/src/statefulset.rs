@@ -16,36 +16,37 @@ use crate::service::{self, Election, Log, Service};
 const CONTROLLER: &str = "statefulsets";
 
 const WHY_NOT: &str = "\
-a cluster has a StatefulSet controller already, that of kube-controller-manager, and two of them on one set would fight.
+kube-controller-manager already runs a StatefulSet controller, and two controllers would overwrite each other's work.
 To put this one in its place:
   1. start kube-controller-manager with --controllers=*,-statefulset-controller
   2. run edgegrid statefulset --take-over
-Sets go on where they are, also in the middle of a rollout: no pod is restarted. To go back, stop this and
-start kube-controller-manager without that flag";
+Rollouts in progress continue, and no pod is restarted. To go back, stop this command and start
+kube-controller-manager without that flag";
 
-/// Take over the StatefulSets of a cluster from kube-controller-manager.
+/// Run the StatefulSet controller of a cluster in place of kube-controller-manager's.
 ///
-/// Any number may run at the same time: one works, the others stand by. SIGTERM and SIGINT let it finish
-/// what it has begun; a second one stops it at once.
+/// Any number of replicas may run: one leads, the others stand by. On SIGTERM or SIGINT it finishes what
+/// it has begun; a second signal stops it at once.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Says that kube-controller-manager runs with --controllers=*,-statefulset-controller.
+    /// Confirm that kube-controller-manager runs with --controllers=*,-statefulset-controller. Without
+    /// this the command only explains itself and ends.
     #[arg(long)]
     take_over: bool,
 
-    /// How to reach the cluster. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.
+    /// Path to a kubeconfig file. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Sets that are worked on at the same time.
+    /// Number of StatefulSets that may be reconciled at the same time.
     #[arg(long, default_value_t = Config::default().concurrency, value_name = "N")]
     concurrency: u16,
 
     #[command(flatten)]
     election: Election,
 
-    /// Where /healthz, /readyz and /metrics are served, without authentication. In a pod, whose probes
-    /// come from outside: 0.0.0.0:8081.
+    /// Address to serve /healthz, /readyz and /metrics on, over plain HTTP and without authentication. In
+    /// a pod use 0.0.0.0:8081, which the kubelet's probes reach.
     #[arg(long, default_value = "127.0.0.1:8081", value_name = "ADDRESS")]
     bind_address: SocketAddr,
 
@@ -68,7 +69,7 @@ async fn serve(args: Args) -> Result<()> {
     let mut service = Service::new(args.bind_address);
     let lease = names::STATEFULSET_CONTROLLER;
     let registry = &mut service.registry;
-    let (elector, fence) = args.election.enter(lease, &client, registry)?;
+    let (elector, fence) = args.election.elector(lease, &client, registry)?;
     let metrics = Metrics::default();
     metrics.register(registry);
     let config = Config {

@@ -17,26 +17,29 @@ use crate::service::{self, Log};
 /// what the node may reach.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Name of the Node this runs on.
+    /// Name of the Node that this runs on.
     #[arg(long, value_name = "NODE")]
     hostname: String,
 
-    /// How to reach the API server, or the lite-apiserver before it.
+    /// Path to a kubeconfig file for the API server, or for the lite-apiserver in front of it. Default:
+    /// $KUBECONFIG, ~/.kube/config, then the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Where to listen; may be repeated. Anywhere but on loopback only with TLS.
+    /// Address to serve the API on; may be repeated. Any other than a loopback address is served over
+    /// TLS and needs --cert-file, --key-file and --ca-file.
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:51006")]
     bind_address: Vec<String>,
 
-    /// Plain HTTP on loopback addresses.
+    /// Serve plain HTTP on loopback addresses; if false, TLS there too.
     #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     insecure: bool,
 
     #[command(flatten)]
     beyond_loopback: BeyondLoopback,
 
-    /// Folder for what is needed to start while cut off; an empty one keeps nothing.
+    /// Folder for the state that a start without connection to the API server needs; with an empty value
+    /// nothing is stored.
     #[arg(
         long,
         value_name = "FOLDER",
@@ -44,11 +47,12 @@ pub(crate) struct Args {
     )]
     state_folder: OsString,
 
-    /// Ask for lists as streams; leave off behind a lite-apiserver, which keeps only lists.
+    /// Ask the API server for lists as watch streams. Not behind a lite-apiserver, which caches only
+    /// plain lists.
     #[arg(long)]
     stream_lists: bool,
 
-    /// Show more under /debug.
+    /// Also serve /debug/feeds, with figures of every list and watch.
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     debug: bool,
 
@@ -64,28 +68,29 @@ pub(crate) struct Args {
 // How to serve elsewhere than on loopback, and to whom.
 #[derive(clap::Args)]
 struct BeyondLoopback {
-    /// Authority whose client certificates are believed, for TLS.
+    /// CA that signs client certificates, in PEM; for TLS.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 
-    /// Certificate to serve with, for TLS.
+    /// Server certificate, in PEM; for TLS.
     #[arg(long, value_name = "FILE")]
     cert_file: Option<PathBuf>,
 
-    /// Key of the certificate.
+    /// Private key of the server certificate, in PEM; for TLS.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
-    /// Believe the cluster's service account tokens too, over TLS.
+    /// Over TLS, authenticate clients by the cluster's service account tokens too.
     #[arg(long)]
     bearer_tokens: bool,
 
-    /// Who may read over TLS, instead of kube-proxy and CoreDNS under their usual names; may be
+    /// User that may read over TLS, instead of kube-proxy and CoreDNS under their usual names; may be
     /// repeated.
     #[arg(long, value_name = "USER")]
     allow_user: Vec<String>,
 
-    /// Whose members may read over TLS; may be repeated.
+    /// Group that may read over TLS; may be repeated. It too replaces the usual names of kube-proxy and
+    /// CoreDNS.
     #[arg(long, value_name = "GROUP")]
     allow_group: Vec<String>,
 }
@@ -130,19 +135,19 @@ impl Args {
     pub(crate) fn start_log(&self) -> Result<()> {
         self.log.start()?;
         for flag in self.without_effect.given() {
-            warn!(flag, "has no effect here");
+            warn!(flag, "flag has no effect");
         }
         Ok(())
     }
 }
 
 impl BeyondLoopback {
-    /// All three files or no TLS: who cannot be known is not let in.
+    /// All three files or no TLS: clients that cannot be authenticated are not served.
     fn tls(&self) -> Option<Tls> {
         Some(Tls {
             certificate: self.cert_file.clone()?,
             key: self.key_file.clone()?,
-            client_authority: self.ca_file.clone()?,
+            client_ca: self.ca_file.clone()?,
             tokens: self.bearer_tokens,
         })
     }
@@ -176,7 +181,8 @@ async fn serve(args: &Args) -> Result<()> {
 
 /// A wrapper and where it is to listen; with short names if they are wanted.
 pub(crate) async fn set_up(args: &Args, names: bool) -> Result<(Wrapper, Vec<Socket>)> {
-    let link = Link::new(&kube_config(args).await?).context("set up the way to the API server")?;
+    let link =
+        Link::new(&kube_config(args).await?).context("create a client for the API server")?;
     let tls = args.beyond_loopback.tls();
     let mut sockets = Vec::new();
     for text in &args.bind_address {
@@ -202,11 +208,11 @@ async fn bind(args: &Args, tls: Option<&Tls>, text: &str) -> Result<Vec<Socket>>
     let (mut sockets, mut failed) = (Vec::new(), None);
     for address in addresses(text)? {
         let plain = address.ip().is_loopback() && args.insecure;
-        let missing = "TLS needs --cert-file, --key-file and --ca-file";
+        let missing = || format!("{address} needs TLS: pass --cert-file, --key-file and --ca-file");
         let tls = if plain {
             None
         } else {
-            Some(tls.context(missing)?)
+            Some(tls.with_context(missing)?)
         };
         match Socket::bind(address, tls).await {
             Ok(socket) => {
@@ -224,19 +230,22 @@ async fn bind(args: &Args, tls: Option<&Tls>, text: &str) -> Result<Vec<Socket>>
 
 async fn kube_config(args: &Args) -> Result<kube::Config> {
     let Some(file) = &args.kubeconfig else {
-        return kube::Config::infer().await.context("find the API server");
+        return kube::Config::infer().await.context(
+            "neither a kubeconfig nor a service account found: name a file with --kubeconfig",
+        );
     };
-    let text = Kubeconfig::read_from(file).with_context(|| format!("read {}", file.display()))?;
+    let text = Kubeconfig::read_from(file)
+        .with_context(|| format!("read kubeconfig {}", file.display()))?;
     kube::Config::from_custom_kubeconfig(text, &KubeConfigOptions::default())
         .await
-        .with_context(|| format!("use {}", file.display()))
+        .with_context(|| format!("use kubeconfig {}", file.display()))
 }
 
 /// All addresses behind a name and port.
 fn addresses(text: &str) -> Result<Vec<SocketAddr>> {
     let found = text
         .to_socket_addrs()
-        .with_context(|| format!("find address {text}"))?;
+        .with_context(|| format!("resolve {text} (--bind-address)"))?;
     let mut found: Vec<SocketAddr> = found.collect();
     found.sort();
     found.dedup();

@@ -1,4 +1,4 @@
-//! The definitions of our kinds: installed or upgraded by the leader before it starts to work.
+//! Our `CustomResourceDefinitions`: installed or upgraded by the leader before it starts to work.
 
 use std::time::Duration;
 

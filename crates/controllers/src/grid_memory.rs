@@ -139,7 +139,7 @@ pub(crate) fn refusal(error: &WriteError) -> Option<Refusal> {
     let message = error.to_string();
     Some(match &error.class {
         Class::NotLeader => return None,
-        Class::Conflict(_) | Class::Gone | Class::Taken => Refusal::Conflict(message),
+        Class::Conflict(_) | Class::NotFound | Class::AlreadyExists => Refusal::Conflict(message),
         Class::Invalid { causes, .. }
             if causes.iter().any(|cause| cause.field == "metadata.uid") =>
         {
@@ -152,7 +152,7 @@ pub(crate) fn refusal(error: &WriteError) -> Option<Refusal> {
                 .map(|cause| (cause.field.clone(), cause.reason.clone()))
                 .collect(),
         },
-        Class::Unexpressible { paths, message } => Refusal::SchemaMismatch {
+        Class::SchemaMismatch { paths, message } => Refusal::SchemaMismatch {
             message: message.clone(),
             paths: paths.clone(),
         },

@@ -60,8 +60,8 @@ pub(crate) fn ignore_conflict(
     match outcome {
         Ok(()) => Ok(None),
         Err(error) => match error.class {
-            Class::Conflict(_) | Class::Taken => Ok(Some(CONFLICT_WAIT)),
-            Class::Gone => Ok(None),
+            Class::Conflict(_) | Class::AlreadyExists => Ok(Some(CONFLICT_WAIT)),
+            Class::NotFound => Ok(None),
             _ => Err(error),
         },
     }

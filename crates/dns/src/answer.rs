@@ -26,7 +26,7 @@ use build::{address_data, soa, soa_data};
 
 /// Seconds for which an answer may be kept, a negative one too; CoreDNS' default.
 pub const TTL: u32 = 5;
-/// The version of the Kubernetes DNS specification that is followed, as `dns-version` tells it.
+/// The version of the Kubernetes DNS specification that is followed, as `dns-version` answers it.
 const SCHEMA: &str = "1.1.0";
 
 /// What the server is an authority for.
@@ -66,19 +66,19 @@ pub enum Decision {
         /// Where to look.
         target: Name,
     },
-    /// The name exists without such records; holds the zone's SOA.
+    /// The name exists without such records; with the zone's SOA.
     NoData(Record),
-    /// There is no such name; holds the zone's SOA.
+    /// There is no such name; with the zone's SOA.
     NxDomain(Record),
     /// Somebody else knows.
     Forward(To),
-    /// The view is not complete yet, so that nothing can be said about the cluster's names.
+    /// The view is not complete yet, so that nothing is known about the cluster's names.
     NotReady,
     /// Not a question for this server.
     Refused,
 }
 
-/// What an answer holds.
+/// The records of an answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
     /// What is at the name that was asked for.
@@ -88,7 +88,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn of(data: Vec<RData>) -> Self {
+    fn new(data: Vec<RData>) -> Self {
         let additional = Vec::new();
         Self { data, additional }
     }
@@ -141,7 +141,7 @@ impl Found {
     }
 
     fn data(data: Vec<RData>) -> Self {
-        Self::Here(Answer::of(data))
+        Self::Here(Answer::new(data))
     }
 }
 
@@ -186,7 +186,7 @@ fn conclude(zone: &Zone, name: &Name, kind: RecordType, found: Found) -> Decisio
 /// One small record instead of all of them: RFC 8482, section 4.2.
 fn minimal_any() -> Decision {
     let hint = HINFO::new("RFC8482".to_owned(), String::new());
-    Decision::Answer(Answer::of(vec![RData::HINFO(hint)]))
+    Decision::Answer(Answer::new(vec![RData::HINFO(hint)]))
 }
 
 fn apex(zone: &Zone, kind: RecordType) -> Found {

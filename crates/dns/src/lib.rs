@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! wrapper's view ─┬─► aliases in the view, for a CoreDNS that reads the wrapper
-//!                 └─► seen (pure) ─► Records ─┬─► hosts file, for a CoreDNS with the `hosts` plugin
-//!                                             └─► answer (pure) ─► server: a DNS server of the node's own
+//!                 └─► service_records (pure) ─► Records ─┬─► hosts file, for a CoreDNS with the `hosts` plugin
+//!                                                        └─► answer (pure) ─► server: a DNS server of the node's own
 //! ```
 //!
 //! Who has a short name is decided once, where the view is made: the wrapper shows it as a slice of
-//! its own. [`seen`] reads services and slices as CoreDNS does, so all ways say the same. [`names`]
+//! its own. [`service_records`] reads services and slices as CoreDNS does, so all ways agree. [`names`]
 //! follows the view service by service; [`hosts`] writes the file.
 
 pub mod answer;
 pub mod hosts;
 pub mod names;
 pub mod records;
-pub mod seen;
 pub mod server;
+pub mod service_records;

@@ -1,11 +1,12 @@
 //! What names resolve to, kept up to date: the view followed service by service.
 
 use crate::records::{Records, ServiceName};
-use crate::seen;
+use crate::service_records;
 use edgegrid_runtime::logging::chain;
 use edgegrid_runtime::shutdown::Shutdown;
 use edgegrid_wrapper::{Follower, Stale};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// The names of a node; clones share them.
@@ -32,15 +33,15 @@ impl Names {
 
     /// What the names stand for now, to be read and let go.
     pub fn read(&self) -> RwLockReadGuard<'_, Records> {
-        self.records.read().unwrap_or_else(PoisonError::into_inner)
+        self.records.read()
     }
 
-    /// Tells of every change.
+    /// Changes with every change of a name.
     pub fn subscribe(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
 
-    /// Follows a view until told to stop.
+    /// Follows a view until shutdown.
     pub async fn follow(self, mut follower: Follower, stop: Shutdown) {
         loop {
             let stale = tokio::select! {
@@ -65,12 +66,14 @@ impl Names {
                 namespace: namespace.into(),
                 name: name.into(),
             };
-            let seen = follower.look(key).map(|seen| seen::records(&seen));
-            match seen.transpose() {
+            let records = follower
+                .service(key)
+                .map(|view| service_records::from_view(&view));
+            match records.transpose() {
                 Ok(found) => self.write(|records| records.set_service(&name, found)),
                 // What it stood for before may be wrong by now.
                 Err(error) => {
-                    tracing::error!(service = &**key, error = %chain(&error), "a service has no names");
+                    tracing::error!(service = &**key, error = %chain(&error), "cannot read the service's slices, it has no names");
                     self.write(|records| records.set_service(&name, None));
                 }
             }
@@ -84,6 +87,6 @@ impl Names {
     }
 
     fn write(&self, change: impl FnOnce(&mut Records)) {
-        change(&mut self.records.write().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.records.write());
     }
 }

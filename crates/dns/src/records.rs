@@ -1,7 +1,7 @@
 //! What names resolve to on this node, at one moment.
 //!
 //! Changed service by service, so that the cost of a change does not grow with what else is known. It is small: it
-//! lies in the memory of every node beside the view, so what is the same is held once.
+//! lies in the memory of every node beside the view, so what is the same is kept once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -125,7 +125,7 @@ impl Records {
         }
     }
 
-    /// Puts a service's records in the place of earlier ones; `None` when it is gone.
+    /// Replaces a service's records; `None` when it is gone.
     pub fn set_service(&mut self, name: &ServiceName, records: Option<ServiceRecords>) {
         if let Some(old) = self.services.remove(name) {
             for address in old.addresses() {

@@ -19,9 +19,10 @@ mod udp;
 mod upstreams;
 pub mod wire;
 
+use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_runtime::{Shutdown, Tasks};
@@ -156,7 +157,7 @@ impl Server {
     /// Answers until it is to stop; questions that wait for others are finished then.
     pub async fn run(self, stop: Shutdown) -> Result<(), Error> {
         let mut tasks = Tasks::default();
-        info!(addresses = ?self.addresses(), domain = %self.shared.zone.domain, "answering questions");
+        info!(addresses = ?self.addresses(), domain = %self.shared.zone.domain, "DNS server is listening");
         for (udp, tcp) in self.sockets {
             tasks.spawn(
                 "dns-udp",
@@ -170,7 +171,7 @@ impl Server {
         let mut is_stopping = false;
         loop {
             tokio::select! {
-                biased; // a task that ends because it is told to must not look like one that ends by itself
+                biased; // a task that ends because of the shutdown must not look like one that ends by itself
                 () = stop.requested(), if !is_stopping => is_stopping = true,
                 () = stop.aborted() => return Ok(()),
                 ended = tasks.next_end() => match ended {
@@ -200,7 +201,7 @@ impl Shared {
             self.metrics.turned_away(TurnedAway::Stranger);
             return exchange::refuse(packet, transport, answer);
         }
-        let records = self.records.read().unwrap_or_else(PoisonError::into_inner);
+        let records = self.records.read();
         let step = exchange::take((&self.zone, &records), packet, transport, answer);
         if let Step::Answered(code) = &step {
             self.metrics.answered(None, *code);
@@ -225,7 +226,7 @@ impl Shared {
         let Some(buckets) = &self.buckets else {
             return true;
         };
-        let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = buckets.lock();
         buckets.take(client, Instant::now())
     }
 }

@@ -11,7 +11,7 @@ const JSON: &str = "application/json";
 /// The form in which objects are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// The whole object.
+    /// Objects as they are stored.
     Object,
     /// Only `metadata`, as `PartialObjectMetadata`.
     Metadata(MetadataVersion),
@@ -20,7 +20,7 @@ pub enum Form {
 /// The versions of `meta.k8s.io` that have a `PartialObjectMetadata`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetadataVersion {
-    /// The current one.
+    /// `meta.k8s.io/v1`, which all present clients ask for.
     V1,
     /// The one before, with the same content.
     V1beta1,

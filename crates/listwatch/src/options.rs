@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 /// How a list is to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListOptions {
-    /// At which revision.
+    /// The revision to read: one, a newer one, or that of an earlier page.
     pub at: ListAt,
     /// At most this many items.
     pub limit: Option<NonZeroUsize>,
@@ -22,7 +22,7 @@ pub struct ListOptions {
 pub enum ListAt {
     /// The present, which must have reached this revision; zero for any.
     NotOlderThan(u64),
-    /// That very revision.
+    /// That revision and no other; 410 once it is compacted.
     Exact(u64),
     /// Where an earlier page left off.
     Continue(Token),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: Cow<'static, str>,
-    /// The served version.
+    /// The version that objects are shown in.
     pub version: Cow<'static, str>,
     /// Kind of an object.
     pub kind: Cow<'static, str>,

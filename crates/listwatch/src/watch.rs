@@ -101,12 +101,11 @@ fn expired(error: RevisionError) -> Status {
     }
 }
 
-/// A running watch.
 struct Session {
     watch: Watch<Memo>,
     encoder: Encoder,
     initial: IntoIter<Arc<Entry<Memo>>>,
-    /// Taken from the store and not yet sent.
+    /// Events read from the store and not yet sent.
     changes: IntoIter<Arc<Event<Memo>>>,
     /// Whether a bookmark must close the initial events.
     closing: bool,

@@ -88,13 +88,13 @@ impl Versions for PlainVersions<'_> {
 /// Who writes what kind of object, where and when.
 #[derive(Clone, Copy)]
 pub struct Writer<'a> {
-    /// The kind's versions.
+    /// Shapes of the kind in all its versions, and how to convert.
     pub versions: &'a dyn Versions,
     /// The version of the request, and of the objects passed beside it.
     pub api_version: &'a str,
     /// The subresource written through.
     pub subresource: Option<&'a str>,
-    /// The manager's name.
+    /// The field manager that the write is credited to.
     pub manager: &'a str,
     /// What the endpoint resets.
     pub reset: &'a PathSet,
@@ -138,7 +138,7 @@ pub enum Error {
         object: String,
         /// The version of the other manager.
         api_version: String,
-        /// Why not.
+        /// What the conversion could not express.
         #[source]
         source: ConvertError,
     },

@@ -16,7 +16,7 @@
 //! use serde_json::json;
 //!
 //! let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
-//! kinds::of("", "Secret").default(&mut secret);
+//! kinds::builtin("", "Secret").apply_defaults(&mut secret);
 //! assert_eq!(secret["type"], "Opaque");
 //! ```
 
@@ -72,9 +72,9 @@ enum Status {
     Field,
 }
 
-/// The behaviour of one kind.
+/// The behaviour of one kind, as upstream's registry strategies have it.
 #[derive(Debug)]
-pub struct Kind {
+pub struct Strategy {
     group: &'static str,
     named: &'static str,
     name: NameRule,
@@ -102,15 +102,15 @@ struct Code {
 }
 
 /// The behaviour of a built-in kind; neutral for kinds that have none.
-pub fn of(group: &str, kind: &str) -> &'static Kind {
-    list::KINDS
+pub fn builtin(group: &str, kind: &str) -> &'static Strategy {
+    list::STRATEGIES
         .iter()
         .find(|known| known.group == group && known.named == kind)
         .unwrap_or(&list::PLAIN)
 }
 
 /// The behaviour of custom resources, with or without the status subresource.
-pub fn custom(has_status: bool) -> &'static Kind {
+pub fn custom(has_status: bool) -> &'static Strategy {
     if has_status {
         &list::CUSTOM_WITH_STATUS
     } else {
@@ -118,9 +118,9 @@ pub fn custom(has_status: bool) -> &'static Kind {
     }
 }
 
-impl Kind {
-    /// Fills in what was left open.
-    pub fn default(&self, object: &mut Value) {
+impl Strategy {
+    /// Fills in the defaults of what was left open.
+    pub fn apply_defaults(&self, object: &mut Value) {
         if let Some(shape) = self.shape(object) {
             default::apply(object, shape);
         }
@@ -179,8 +179,8 @@ impl Kind {
     ///
     /// Who changes a pod is a program, and who leaves the spec alone knows of it already.
     pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let is_heard = old.is_none_or(|old| self.named != "Pod" && old["spec"] != object["spec"]);
-        let shape = self.shape(object).filter(|_| is_heard);
+        let is_warned = old.is_none_or(|old| self.named != "Pod" && old["spec"] != object["spec"]);
+        let shape = self.shape(object).filter(|_| is_warned);
         shape.map_or_else(Vec::new, |shape| warnings::doubled_variables(object, shape))
     }
 

@@ -1,9 +1,9 @@
 //! `metadata`: what the server fills in, what nobody may change, and when an object may go.
 //!
 //! ```text
-//! create: place ─► stamp ─► (defaults, admission) ─► validate
-//! update: place ─► carry over from the old object ─► validate against it ─► next generation
-//! delete: mark (finalizers, grace) … until nothing holds the object
+//! create: namespace ─► stamp ─► (defaults, admission) ─► validate
+//! update: namespace ─► carry over from the old object ─► validate against it ─► next generation
+//! delete: mark (finalizers, grace) … until no finalizer and no grace is left
 //! ```
 //!
 //! Time, uid and the random suffix of a generated name are arguments: the same call gives the
@@ -54,7 +54,7 @@ pub enum Generation {
 /// Puts the object into the namespace of the request, or refuses it if it says otherwise.
 ///
 /// `namespace` is empty for requests on cluster-scoped resources.
-pub fn place(object: &mut Value, namespace: &str) -> Result<(), Status> {
+pub fn ensure_namespace(object: &mut Value, namespace: &str) -> Result<(), Status> {
     let metadata = metadata_mut(object);
     let own = metadata
         .get("namespace")

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dotted_name_is_told_apart_from_a_malformed_label() {
+    fn a_dotted_name_and_a_malformed_label_have_different_errors() {
         assert_eq!(dns_label("a.b"), ["must not contain dots"]);
         assert_eq!(
             dns_label("A"),

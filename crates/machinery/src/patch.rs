@@ -38,7 +38,7 @@ pub enum Error {
     Decode {
         /// What the format asks for.
         expected: &'static str,
-        /// What was sent.
+        /// The JSON type that was sent.
         got: &'static str,
     },
     /// A merge patch that is null.
@@ -57,9 +57,9 @@ pub enum Error {
     /// An item of a merged list lacks the field by which items are matched.
     #[error("map: {item} does not contain declared merge key: {key}")]
     MergeKey {
-        /// The item.
+        /// The item of the patch, as Go prints it.
         item: String,
-        /// The field.
+        /// The merge key that the item lacks.
         key: String,
     },
     /// A list item with `$patch: merge`.
@@ -68,7 +68,7 @@ pub enum Error {
     /// A `$patch` directive with another value.
     #[error("unknown patch type: {directive} in map: {map}")]
     Directive {
-        /// The value.
+        /// The value of `$patch`.
         directive: String,
         /// The map it stands in.
         map: String,
@@ -90,7 +90,7 @@ pub enum Error {
     Order {
         /// The items of the patch.
         patch: String,
-        /// The order list.
+        /// The list under `$setElementOrder`.
         order: String,
     },
     /// Values are nested deeper than we follow.

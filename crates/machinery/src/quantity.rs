@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_told_apart() {
+    fn what_is_no_quantity_says_why() {
         for (text, error) in [
             ("", Error::Format),
             ("x", Error::Format),
@@ -301,7 +301,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_judged_and_what_is_printed_is_worth_the_same(text in "[+-]?[0-9.]{0,30}[eEinumkKMGTP+0-9-]{0,4}") {
+        fn any_text_is_parsed_or_refused_and_what_is_printed_is_worth_the_same(text in "[+-]?[0-9.]{0,30}[eEinumkKMGTP+0-9-]{0,4}") {
             if let Ok(quantity) = text.parse::<Quantity>() {
                 let printed = quantity.to_string();
                 let again: Quantity = printed.parse().unwrap();

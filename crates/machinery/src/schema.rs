@@ -19,7 +19,7 @@
 //! }), "schema").unwrap();
 //! let mut object = json!({"extra": true});
 //! assert_eq!(schema.prune(&mut object), ["extra"]);
-//! schema.default(&mut object);
+//! schema.apply_defaults(&mut object);
 //! assert_eq!(object, json!({"size": 3}));
 //! assert_eq!(schema.validate(&json!({"size": 0})).errors.len(), 1);
 //! ```
@@ -144,20 +144,20 @@ struct Rule {
     message_program: Option<rules::Program>,
 }
 
-/// The judgement over one object.
+/// What the validation of one object found.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Verdict {
+pub struct Validation {
     /// Why the object is refused; empty when it is fine.
     pub errors: Vec<FieldError>,
     /// Broken rules that were let through because nothing changed there.
     pub warnings: Vec<String>,
-    /// How many errors there were before rules were asked, if they were.
+    /// How many errors there were before the rules were evaluated, if they were.
     before_rules: Option<usize>,
 }
 
-impl Verdict {
-    /// What was found without a schema.
-    pub fn of(errors: Vec<FieldError>) -> Self {
+impl Validation {
+    /// Errors that were found without a schema.
+    pub fn from_errors(errors: Vec<FieldError>) -> Self {
         Self {
             errors,
             ..Self::default()
@@ -170,19 +170,19 @@ impl Verdict {
         Self { warnings, ..self }
     }
 
-    /// Puts errors from elsewhere in front; rules are not asked about an object that has some.
+    /// Puts errors from elsewhere in front; rules are not evaluated for an object that has some.
     pub fn put_first(&mut self, errors: Vec<FieldError>) {
         if let Some(before) = self.before_rules
             && errors.iter().any(|error| error.kind().blocks_rules())
         {
             self.errors.truncate(before);
-            self.errors.push(rules_not_asked());
+            self.errors.push(rules_skipped());
         }
         self.errors.splice(0..0, errors);
     }
 }
 
-fn rules_not_asked() -> FieldError {
+fn rules_skipped() -> FieldError {
     let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
     FieldError::invalid("<nil>", Value::Null, why)
 }
@@ -207,29 +207,29 @@ impl Schema {
         unknown
     }
 
-    /// Fills in defaults.
-    pub fn default(&self, object: &mut Value) {
+    /// Fills in the defaults of the schema, from the top.
+    pub fn apply_defaults(&self, object: &mut Value) {
         default::fill(self, object);
     }
 
-    /// Judges a new object.
-    pub fn validate(&self, object: &Value) -> Verdict {
+    /// Validates a new object.
+    pub fn validate(&self, object: &Value) -> Validation {
         let mut errors = validate::errors(self, object, None, "");
         errors.extend(embedded::errors(self, object));
         errors.extend(lists::errors(self, object));
         self.with_rules(object, None, errors)
     }
 
-    /// Judges a changed object; what was invalid before and is unchanged passes.
-    pub fn validate_update(&self, object: &Value, old: &Value) -> Verdict {
+    /// Validates a changed object; what was invalid before and is unchanged passes.
+    pub fn validate_update(&self, object: &Value, old: &Value) -> Validation {
         let mut errors = validate::errors(self, object, Some(old), "");
         errors.extend(embedded::errors(self, object));
         errors.extend(self.new_list_errors(object, old));
         self.with_rules(object, Some(old), errors)
     }
 
-    /// Judges a change through the status subresource: only `status` and the rules count.
-    pub fn validate_status_update(&self, object: &Value, old: &Value) -> Verdict {
+    /// Validates a change through the status subresource: only `status` and the rules count.
+    pub fn validate_status_update(&self, object: &Value, old: &Value) -> Validation {
         let mut errors = Vec::new();
         if let (Some(schema), Some(status)) = (self.properties.get("status"), object.get("status"))
         {
@@ -253,25 +253,30 @@ impl Schema {
         }
     }
 
-    fn with_rules(&self, object: &Value, old: Option<&Value>, errors: Vec<FieldError>) -> Verdict {
-        let mut verdict = Verdict::of(errors);
+    fn with_rules(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        errors: Vec<FieldError>,
+    ) -> Validation {
+        let mut validation = Validation::from_errors(errors);
         if !self.has_rules() {
-            return verdict;
+            return validation;
         }
-        if verdict
+        if validation
             .errors
             .iter()
             .any(|error| error.kind().blocks_rules())
         {
-            verdict.errors.push(rules_not_asked());
-            return verdict;
+            validation.errors.push(rules_skipped());
+            return validation;
         }
-        verdict.before_rules = Some(verdict.errors.len());
+        validation.before_rules = Some(validation.errors.len());
         #[cfg(feature = "cel")]
-        rules::judge(self, object, old, &mut verdict);
+        rules::evaluate(self, object, old, &mut validation);
         #[cfg(not(feature = "cel"))]
         let _ = (object, old);
-        verdict
+        validation
     }
 
     /// The schema of a named field, be it declared or additional.

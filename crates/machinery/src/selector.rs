@@ -45,7 +45,7 @@ pub enum Error {
     /// A key or value breaks the rules of labels.
     #[error("{field}: Invalid value: {value}: {why}")]
     Invalid {
-        /// Where it stands.
+        /// Path of the key or value within the requirement.
         field: String,
         /// The offending value, quoted.
         value: String,
@@ -64,7 +64,7 @@ pub enum Error {
     /// A term of a field selector has no operator.
     #[error("invalid selector: '{selector}'; can't understand '{term}'")]
     NoOperator {
-        /// The whole selector.
+        /// The selector as it was sent.
         selector: String,
         /// The term in question.
         term: String,

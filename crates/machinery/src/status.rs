@@ -33,7 +33,7 @@ pub struct GroupResource {
 /// Machine-readable classes of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Who are you?
+    /// 401: the request has no valid credentials.
     Unauthorized,
     /// Not allowed, or admission said no.
     Forbidden,
@@ -51,7 +51,7 @@ pub enum Reason {
     ServerTimeout,
     /// The request took too long.
     Timeout,
-    /// Slow down.
+    /// 429: the client must wait before it tries again.
     TooManyRequests,
     /// The request makes no sense.
     BadRequest,
@@ -67,7 +67,7 @@ pub enum Reason {
     InternalError,
     /// A revision or continue token is older than the history.
     Expired,
-    /// Not ready yet.
+    /// 503: the server is not ready yet.
     ServiceUnavailable,
 }
 
@@ -87,11 +87,11 @@ pub struct Cause {
 pub struct Details {
     /// Name of the object.
     pub name: String,
-    /// Its group.
+    /// API group of the object, empty for the core group.
     pub group: String,
     /// Its resource or kind.
     pub kind: String,
-    /// Its uid.
+    /// Uid of the object, empty if none is known.
     pub uid: String,
     /// What is wrong in particular.
     pub causes: Vec<Cause>,
@@ -115,7 +115,7 @@ enum Outcome {
 }
 
 impl Status {
-    /// The HTTP code.
+    /// The HTTP code that goes with the answer.
     pub fn code(&self) -> u16 {
         match self.outcome {
             Outcome::Success => 200,

@@ -30,7 +30,7 @@ pub use shape::{Field, ListKind, Omit, Patch, Scalar, Shape, Shapes};
 
 /// A served kind: what one REST path is called and can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
+pub struct ApiResource {
     /// API group, empty for the core group.
     pub group: String,
     /// API version within the group.
@@ -68,17 +68,16 @@ pub struct Subresource {
     pub verbs: Vec<String>,
 }
 
-/// Group, version and kind of a type.
-type Kind = (String, String, String);
+type GroupVersionKind = (String, String, String);
 
 /// Every resource and type of one Kubernetes version.
 #[derive(Debug)]
 pub struct Table {
     version: String,
     groups: Vec<(String, Vec<String>)>,
-    resources: Vec<Resource>,
+    resources: Vec<ApiResource>,
     shapes: Shapes,
-    kinds: BTreeMap<Kind, usize>,
+    kinds: BTreeMap<GroupVersionKind, usize>,
 }
 
 /// The table of the Kubernetes version this crate was built for.
@@ -99,22 +98,15 @@ impl Table {
     }
 
     /// Every resource, grouped by group and version.
-    pub fn resources(&self) -> &[Resource] {
+    pub fn resources(&self) -> &[ApiResource] {
         &self.resources
     }
 
     /// The resource behind a path.
-    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Resource> {
+    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&ApiResource> {
         self.resources
             .iter()
             .find(|r| r.group == group && r.version == version && r.plural == plural)
-    }
-
-    /// The resource that stores objects of a kind.
-    pub fn resource_of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Resource> {
-        self.resources
-            .iter()
-            .find(|r| r.group == group && r.version == version && r.kind == kind)
     }
 
     /// What objects of a kind look like.

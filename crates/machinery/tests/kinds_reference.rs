@@ -8,7 +8,7 @@
     reason = "a table that does not parse is a broken test"
 )]
 
-use edgegrid_machinery::kinds::{self, Kind};
+use edgegrid_machinery::kinds::{self, Strategy};
 use edgegrid_machinery::metadata::{Generation, advance_generation};
 use edgegrid_machinery::status::FieldError;
 use edgegrid_machinery::table::{normal, table};
@@ -132,7 +132,7 @@ fn status_updates_end_as_on_the_reference_server() {
 fn verbs_allow_what_the_reference_server_allows() {
     for (version, name, creates, unconditional, fields) in ALLOWED {
         let group = version.split_once('/').map_or("", |(group, _)| group);
-        let kind = kinds::of(group, name);
+        let kind = kinds::builtin(group, name);
         assert_eq!(kind.allows_create_on_update(), *creates, "{name}");
         assert_eq!(kind.allows_unconditional_update(), *unconditional, "{name}");
         let selectable: Vec<&str> = kind.selectable_fields().map(|field| field.name).collect();
@@ -150,13 +150,13 @@ fn a_defaulted_object_has_nothing_left_to_default() {
     for (base, edit, _) in ACCEPTED {
         let (kind, mut object) = created(base, edit);
         let before = object.clone();
-        kind.default(&mut object);
+        kind.apply_defaults(&mut object);
         assert_eq!(object, before, "{base} {edit}");
     }
 }
 
 /// What the server does to a new object before it judges it.
-fn created(base: &str, edit: &str) -> (&'static Kind, Value) {
+fn created(base: &str, edit: &str) -> (&'static Strategy, Value) {
     let base = find(BASES, base);
     let mut object = merged(parse(base), &parse(edit));
     object["metadata"]["uid"] = "UID".into();
@@ -164,40 +164,40 @@ fn created(base: &str, edit: &str) -> (&'static Kind, Value) {
     if kind.generation() != Generation::Untracked {
         object["metadata"]["generation"] = 1.into();
     }
-    kind.default(&mut object);
+    kind.apply_defaults(&mut object);
     kind.prepare_create(&mut object);
     (kind, object)
 }
 
 /// What the server does to a changed object before it judges it.
-fn updated(old: &str, edit: &str) -> (&'static Kind, Value, Value) {
+fn updated(old: &str, edit: &str) -> (&'static Strategy, Value, Value) {
     let old = parse(find(STORED, old));
     let (kind, mut object) = normalised(&merged(old.clone(), &parse(edit)));
     let (_, old) = normalised(&old);
-    kind.default(&mut object);
+    kind.apply_defaults(&mut object);
     kind.prepare_update(&mut object, &old);
     advance_generation(&mut object, &old, kind.generation());
     (kind, object, old)
 }
 
 /// The same for a change of the status.
-fn reported(old: &str, edit: &str) -> (&'static Kind, Value, Value) {
+fn reported(old: &str, edit: &str) -> (&'static Strategy, Value, Value) {
     let old = parse(find(STORED, old));
     let (kind, mut object) = normalised(&merged(old.clone(), &parse(edit)));
     let (_, old) = normalised(&old);
-    kind.default(&mut object);
+    kind.apply_defaults(&mut object);
     kind.prepare_status_update(&mut object, &old);
     (kind, object, old)
 }
 
-fn normalised(object: &Value) -> (&'static Kind, Value) {
+fn normalised(object: &Value) -> (&'static Strategy, Value) {
     let version = object["apiVersion"].as_str().unwrap();
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let kind = object["kind"].as_str().unwrap();
     let shape = table().shape(group, version, kind).unwrap();
     let mut object = normal(object, shape).unwrap().object;
     fold_string_data(&mut object);
-    (kinds::of(group, kind), object)
+    (kinds::builtin(group, kind), object)
 }
 
 /// Part of decoding a secret, so not of its kind.

@@ -14,7 +14,7 @@ fn only_pods_that_may_be_running_get_grace() {
             "status": { "phase": phase },
         })
     };
-    let pods = kinds::of("", "Pod");
+    let pods = kinds::builtin("", "Pod");
     for (object, asked, expected) in [
         (pod("n", "Running"), None, 30),
         (pod("n", "Running"), Some(5), 5),
@@ -32,7 +32,7 @@ fn only_pods_that_may_be_running_get_grace() {
         );
     }
     assert_eq!(
-        kinds::of("apps", "Deployment").grace(&json!({}), Some(5)),
+        kinds::builtin("apps", "Deployment").grace(&json!({}), Some(5)),
         None
     );
 }
@@ -71,7 +71,7 @@ fn a_selectable_field_counts_as_the_zero_of_its_type_when_it_is_absent() {
             "",
         ),
     ] {
-        let mut fields = kinds::of(group, kind).selectable_fields();
+        let mut fields = kinds::builtin(group, kind).selectable_fields();
         let field = fields.find(|field| field.name == name).unwrap();
         assert_eq!((field.paths, field.default), (paths, default), "{name}");
     }
@@ -80,7 +80,7 @@ fn a_selectable_field_counts_as_the_zero_of_its_type_when_it_is_absent() {
 #[test]
 fn every_selectable_field_exists_in_its_type() {
     for resource in table().resources() {
-        let kind = kinds::of(&resource.group, &resource.kind);
+        let kind = kinds::builtin(&resource.group, &resource.kind);
         let shape = table().shape(&resource.group, &resource.version, &resource.kind);
         for (field, path) in kind
             .selectable_fields()
@@ -104,8 +104,8 @@ fn every_selectable_field_exists_in_its_type() {
 
 /// The causes of a new object's refusal, defaulted and prepared like a server does.
 fn refusals(group: &str, kind: &str, mut object: Value) -> Vec<String> {
-    let kind = kinds::of(group, kind);
-    kind.default(&mut object);
+    let kind = kinds::builtin(group, kind);
+    kind.apply_defaults(&mut object);
     kind.prepare_create(&mut object);
     let errors = kind.validate_create(&object);
     let mut causes: Vec<String> = errors
@@ -169,7 +169,7 @@ fn fields_of_features_that_are_off_are_dropped() {
         "containers": [{ "name": "main", "image": "app:1", "lifecycle": { "stopSignal": "SIGTERM" } }],
     });
     let mut object = pod(&spec);
-    kinds::of("", "Pod").prepare_create(&mut object);
+    kinds::builtin("", "Pod").prepare_create(&mut object);
     assert_eq!(object["spec"].get("schedulingGroup"), None);
     assert_eq!(object["spec"]["containers"][0].get("lifecycle"), None);
 }
@@ -208,15 +208,18 @@ fn claim_templates_of_a_stateful_set_stand_for_volumes() {
 
 #[test]
 fn kinds_differ_in_names_status_and_generation() {
-    assert_eq!(kinds::of("", "Service").name_rule(), NameRule::Label1035);
-    assert_eq!(kinds::of("", "Namespace").name_rule(), NameRule::Label);
     assert_eq!(
-        kinds::of("apps", "StatefulSet").name_rule(),
+        kinds::builtin("", "Service").name_rule(),
+        NameRule::Label1035
+    );
+    assert_eq!(kinds::builtin("", "Namespace").name_rule(), NameRule::Label);
+    assert_eq!(
+        kinds::builtin("apps", "StatefulSet").name_rule(),
         NameRule::Label
     );
-    assert_eq!(kinds::of("", "Pod").name_rule(), NameRule::Subdomain);
+    assert_eq!(kinds::builtin("", "Pod").name_rule(), NameRule::Subdomain);
     assert_eq!(
-        kinds::of("rbac.authorization.k8s.io", "Role").name_rule(),
+        kinds::builtin("rbac.authorization.k8s.io", "Role").name_rule(),
         NameRule::PathSegment
     );
     for (kind, kept) in [
@@ -225,15 +228,15 @@ fn kinds_differ_in_names_status_and_generation() {
     ] {
         let mut object =
             json!({ "kind": kind, "apiVersion": "v1", "status": { "phase": "Running" } });
-        kinds::of("", kind).prepare_create(&mut object);
+        kinds::builtin("", kind).prepare_create(&mut object);
         assert_eq!(object["status"]["phase"], kept, "{kind}");
     }
     assert_eq!(
-        kinds::of("apps", "Deployment").generation(),
+        kinds::builtin("apps", "Deployment").generation(),
         Generation::SpecAndAnnotations
     );
     assert_eq!(
-        kinds::of("", "ConfigMap").generation(),
+        kinds::builtin("", "ConfigMap").generation(),
         Generation::Untracked
     );
     assert_eq!(
@@ -271,7 +274,7 @@ fn a_custom_resource_keeps_or_loses_its_status_by_its_subresource() {
 }
 
 #[test]
-fn shapes_nobody_expects_are_judged_without_panic() {
+fn shapes_nobody_expects_are_validated_without_panic() {
     let odd = [
         json!(null),
         json!(1),
@@ -280,7 +283,7 @@ fn shapes_nobody_expects_are_judged_without_panic() {
         json!({ "a": [null] }),
     ];
     for resource in table().resources() {
-        let kind = kinds::of(&resource.group, &resource.kind);
+        let kind = kinds::builtin(&resource.group, &resource.kind);
         let version = if resource.group.is_empty() {
             resource.version.clone()
         } else {
@@ -291,8 +294,8 @@ fn shapes_nobody_expects_are_judged_without_panic() {
                 "apiVersion": version, "kind": resource.kind, "metadata": value,
                 "spec": value, "status": value, "data": value, "subsets": value, "endpoints": value,
             });
-            judge(kind, object.clone());
-            judge(
+            run_all(kind, object.clone());
+            run_all(
                 kind,
                 json!({ "apiVersion": version, "kind": resource.kind, "spec": { "template": value, "ports": [value], "containers": [value] } }),
             );
@@ -300,10 +303,10 @@ fn shapes_nobody_expects_are_judged_without_panic() {
     }
 }
 
-fn judge(kind: &kinds::Kind, object: Value) {
+fn run_all(kind: &kinds::Strategy, object: Value) {
     let old = object.clone();
     for mut object in [object, json!({ "metadata": {}, "spec": {} })] {
-        kind.default(&mut object);
+        kind.apply_defaults(&mut object);
         kind.prepare_create(&mut object);
         kind.validate_create(&object);
         kind.prepare_update(&mut object, &old);
@@ -329,7 +332,7 @@ fn templates_are_defaulted_wherever_they_stand() {
         let (group, version) = version.split_once('/').unwrap_or_default();
         let shape = table().shape(group, version, kind).unwrap();
         let mut object = normal(&object, shape).unwrap().object;
-        kinds::of(group, kind).default(&mut object);
+        kinds::builtin(group, kind).apply_defaults(&mut object);
         assert!(
             object.to_string().contains(r#""imagePullPolicy":"Always""#),
             "{object}"

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use edgegrid_machinery::schema::{Schema, Verdict, settle_numbers};
+use edgegrid_machinery::schema::{Schema, Validation, settle_numbers};
 use edgegrid_machinery::status::FieldError;
 use serde_json::{Value, json};
 
@@ -39,16 +39,16 @@ fn complete(fields: &Value, kind: &Value) -> Value {
     object
 }
 
-fn answer(schema: &Schema, case: &Value) -> (Value, Vec<String>, Verdict) {
+fn answer(schema: &Schema, case: &Value) -> (Value, Vec<String>, Validation) {
     let mut object = complete(&case["object"], &case["kind"]);
     let unknown = schema.prune(&mut object);
-    schema.default(&mut object);
+    schema.apply_defaults(&mut object);
     let verdict = match case.get("old") {
         None => schema.validate(&object),
         Some(old) => {
             let mut old = complete(old, &case["kind"]);
             schema.prune(&mut old);
-            schema.default(&mut old);
+            schema.apply_defaults(&mut old);
             if case.get("status_update").is_some() {
                 schema.validate_status_update(&object, &old)
             } else {

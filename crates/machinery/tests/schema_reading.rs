@@ -136,7 +136,7 @@ proptest! {
         if let Ok(schema) = Schema::parse(&schema, "schema") {
             let mut pruned = object;
             schema.prune(&mut pruned);
-            schema.default(&mut pruned);
+            schema.apply_defaults(&mut pruned);
             let _ = schema.validate_update(&pruned, &old);
         }
     }
@@ -150,10 +150,10 @@ proptest! {
         }}), "schema").unwrap();
         let mut object = json!({"a": object.clone(), "b": object.clone(), "c": object});
         schema.prune(&mut object);
-        schema.default(&mut object);
+        schema.apply_defaults(&mut object);
         let once = object.clone();
         schema.prune(&mut object);
-        schema.default(&mut object);
+        schema.apply_defaults(&mut object);
         prop_assert_eq!(&once, &object);
         prop_assert!(schema.validate_update(&object, &once).errors.is_empty());
     }

@@ -178,7 +178,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn a_printed_label_selector_parses_to_itself(requirements in proptest::collection::vec(requirement(), 0..4)) {
-        let selector = LabelSelector::of(requirements);
+        let selector = LabelSelector::new(requirements);
         prop_assert_eq!(LabelSelector::parse(&selector.to_string()), Ok(selector));
     }
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -32,25 +33,21 @@ pub struct Readiness {
 impl Readiness {
     /// Waits for `what`, as "cache of Nodes".
     pub fn expect(&self, what: impl Into<String>) {
-        self.missing().insert(what.into());
+        self.missing.lock().insert(what.into());
     }
 
     /// Waits for `what` no longer.
     pub fn reached(&self, what: &str) {
-        self.missing().remove(what);
+        self.missing.lock().remove(what);
     }
 
     /// Whether nothing is waited for.
     pub fn is_ready(&self) -> bool {
-        self.missing().is_empty()
-    }
-
-    fn missing(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.missing.lock().is_empty()
     }
 }
 
-/// The three pages.
+/// Serves liveness, readiness and metrics.
 pub fn router(readiness: Readiness, registry: Registry) -> Router {
     let registry = Arc::new(registry);
     Router::new()
@@ -65,7 +62,7 @@ pub async fn serve(listener: TcpListener, router: Router) -> io::Result<()> {
 }
 
 async fn ready(State(readiness): State<Readiness>) -> Response {
-    let missing = readiness.missing();
+    let missing = readiness.missing.lock();
     if missing.is_empty() {
         return "ok\n".into_response();
     }

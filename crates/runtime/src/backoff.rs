@@ -40,7 +40,7 @@ struct Failed {
 }
 
 impl<K: Ord + Clone> Backoff<K> {
-    /// Nothing failed yet.
+    /// A backoff that knows of no failure yet.
     pub fn new(pace: Pace) -> Self {
         Self {
             pace,

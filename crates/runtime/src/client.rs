@@ -16,9 +16,9 @@ use serde_json::json;
 use tower::timeout::TimeoutLayer;
 
 /// An answer begins within this time; the API server itself gives up after as long.
-const ANSWER: Duration = Duration::from_secs(65);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(65);
 /// A connection is silent no longer than this: watches are ended by the server within 5 minutes.
-const SILENCE: Duration = Duration::from_secs(330);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(330);
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum ConnectError {
     /// The file that was named cannot be used.
     #[error("kubeconfig {}", path.display())]
     Kubeconfig {
-        /// The file.
+        /// Path of the kubeconfig.
         path: PathBuf,
         /// What is wrong with it.
         #[source]
@@ -38,13 +38,13 @@ pub enum ConnectError {
     /// The address of the API server cannot be read.
     #[error("{url} is no URL of an API server")]
     NoUrl {
-        /// What was given.
+        /// The text that was given as a URL.
         url: String,
     },
     /// URL or certificate authority of a cluster cannot be used.
     #[error("use the access to {url}")]
     Access {
-        /// The API server.
+        /// URL of the API server.
         url: String,
         /// What is wrong with it.
         #[source]
@@ -53,9 +53,9 @@ pub enum ConnectError {
     /// The configuration makes no client.
     #[error("make a client for {url}")]
     Unusable {
-        /// The API server.
+        /// URL of the API server.
         url: String,
-        /// What is wrong.
+        /// What kube's client says about it.
         #[source]
         source: kube::Error,
     },
@@ -68,7 +68,7 @@ pub async fn connect(kubeconfig: Option<&Path>, agent: &str) -> Result<Client, C
         Some(path) => from_file(path).await?,
         None => Config::infer().await.map_err(ConnectError::Nowhere)?,
     };
-    patient(&mut config);
+    set_timeouts(&mut config);
     build(config, agent)
 }
 
@@ -77,7 +77,7 @@ pub async fn connect(kubeconfig: Option<&Path>, agent: &str) -> Result<Client, C
 pub struct Access {
     /// URL of its API server.
     pub url: String,
-    /// The token.
+    /// The token that authenticates us.
     pub token: String,
     /// Certificate authority of the API server, as PEM; without it those of the system are trusted.
     pub certificate_authority: Option<Vec<u8>>,
@@ -104,12 +104,12 @@ pub async fn connect_with_token(access: &Access, agent: &str) -> Result<Client, 
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .map_err(unreadable)?;
-    patient(&mut config);
+    set_timeouts(&mut config);
     build(config, agent)
 }
 
-fn patient(config: &mut Config) {
-    config.read_timeout = Some(SILENCE);
+fn set_timeouts(config: &mut Config) {
+    config.read_timeout = Some(SILENCE_TIMEOUT);
     config.reset_reader_on_write = true;
 }
 
@@ -120,7 +120,9 @@ fn build(mut config: Config, agent: &str) -> Result<Client, ConnectError> {
     let url = config.cluster_url.to_string();
     let builder =
         ClientBuilder::try_from(config).map_err(|source| ConnectError::Unusable { url, source })?;
-    Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).build())
+    Ok(builder
+        .with_layer(&TimeoutLayer::new(ANSWER_TIMEOUT))
+        .build())
 }
 
 async fn from_file(path: &Path) -> Result<Config, ConnectError> {

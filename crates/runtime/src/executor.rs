@@ -7,7 +7,7 @@
 //!
 //! Every write asks the [`Fence`] once it has a slot, and is given up before somebody else could
 //! have become leader. Nothing is retried here: kube's client repeats what the server asked to be
-//! repeated, and everything else is the next pass's to judge. Answers are metadata only.
+//! repeated, and everything else is for the next pass to decide. Answers are metadata only.
 
 mod error;
 mod metrics;
@@ -74,7 +74,7 @@ pub struct Target {
     pub api: ApiResource,
     /// Its namespace, `None` for kinds that have none.
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
@@ -127,7 +127,7 @@ impl Executor {
         manager: &str,
         ours: Option<&str>,
     ) -> Result<ObjectMeta, WriteError> {
-        self.applied(target, None, body, (manager, ours)).await
+        self.send_apply(target, None, body, (manager, ours)).await
     }
 
     /// [`Executor::apply`] for the status of an object.
@@ -139,10 +139,10 @@ impl Executor {
         ours: Option<&str>,
     ) -> Result<ObjectMeta, WriteError> {
         let status = Some("status");
-        self.applied(target, status, body, (manager, ours)).await
+        self.send_apply(target, status, body, (manager, ours)).await
     }
 
-    async fn applied(
+    async fn send_apply(
         &self,
         target: &Target,
         subresource: Option<&str>,
@@ -160,7 +160,7 @@ impl Executor {
             Some(name) => requests.patch_subresource(name, &target.name, &params, &patch),
             None => requests.patch(&target.name, &params, &patch),
         };
-        self.metadata_of(target, verb, request).await
+        self.send_for_metadata(target, verb, request).await
     }
 
     /// Makes RFC 6902 operations while the object is still at `resource_version`; if it is not,
@@ -176,7 +176,7 @@ impl Executor {
             json!({ "op": "test", "path": "/metadata/resourceVersion", "value": resource_version });
         let all = std::iter::once(test).chain(operations.iter().cloned());
         let patch = serde_json::from_value(Value::Array(all.collect()))
-            .map_err(|source| target.refused(Verb::Patch, Class::Malformed(source.to_string())))?;
+            .map_err(|source| target.error(Verb::Patch, Class::Malformed(source.to_string())))?;
         let params = PatchParams {
             field_manager: Some(manager.to_owned()),
             ..PatchParams::default()
@@ -184,7 +184,7 @@ impl Executor {
         let request = target
             .requests()
             .patch(&target.name, &params, &Patch::<()>::Json(patch));
-        self.metadata_of(target, Verb::Patch, request).await
+        self.send_for_metadata(target, Verb::Patch, request).await
     }
 
     /// Creates an object that must not exist yet.
@@ -199,13 +199,13 @@ impl Executor {
             ..PostParams::default()
         };
         let body = serde_json::to_vec(&target.complete(body, None))
-            .map_err(|source| target.refused(Verb::Create, Class::Malformed(source.to_string())))?;
+            .map_err(|source| target.error(Verb::Create, Class::Malformed(source.to_string())))?;
         let request = target.requests().create(&params, body);
-        self.metadata_of(target, Verb::Create, request).await
+        self.send_for_metadata(target, Verb::Create, request).await
     }
 
     /// Deletes the very object that has `uid`, what it owns going after it. One that is already
-    /// gone is as wanted; another one of its name is left alone ([`Class::Conflict`]).
+    /// gone is a success; another one of its name is not touched ([`Class::Conflict`]).
     pub async fn delete(&self, target: &Target, uid: &str) -> Result<(), WriteError> {
         let params = DeleteParams::background().preconditions(Preconditions {
             uid: Some(uid.to_owned()),
@@ -214,12 +214,12 @@ impl Executor {
         let request = target.requests().delete(&target.name, &params);
         let answer = self.send::<Value>(target, Verb::Delete, request).await;
         match answer {
-            Err(error) if matches!(error.class, Class::Gone) => Ok(()),
+            Err(error) if matches!(error.class, Class::NotFound) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    async fn metadata_of(
+    async fn send_for_metadata(
         &self,
         target: &Target,
         verb: Verb,
@@ -240,21 +240,21 @@ impl Executor {
         verb: Verb,
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, WriteError> {
-        let refused = |class| target.refused(verb, class);
-        let request = request.map_err(|source| refused(Class::Malformed(source.to_string())))?;
+        let failed = |class| target.error(verb, class);
+        let request = request.map_err(|source| failed(Class::Malformed(source.to_string())))?;
         let Ok(_slot) = self.slots.acquire().await else {
             unreachable!("invariant: nobody closes the semaphore")
         };
         let started = Instant::now();
-        let answer = self.guarded(verb, request, started).await;
+        let answer = self.send_fenced(verb, request, started).await;
         let outcome = answer.as_ref().err().map(Class::name);
         self.metrics
             .observe(verb, target, outcome, started.elapsed());
-        answer.map_err(refused)
+        answer.map_err(failed)
     }
 
     /// Sends a request if the fence is open, and gives it up before it must have ended.
-    async fn guarded<T: DeserializeOwned>(
+    async fn send_fenced<T: DeserializeOwned>(
         &self,
         verb: Verb,
         request: Request<Vec<u8>>,
@@ -264,7 +264,7 @@ impl Executor {
         let own = now + self.timeout;
         let deadline = limit.map_or(own, |limit| limit.min(own));
         match timeout_at(deadline, self.client.request::<T>(request)).await {
-            Ok(answer) => answer.map_err(|error| Class::of(verb, error)),
+            Ok(answer) => answer.map_err(|error| Class::from_error(verb, error)),
             Err(_) => Err(Class::NoAnswer),
         }
     }
@@ -299,7 +299,7 @@ impl Target {
         }
     }
 
-    fn refused(&self, verb: Verb, class: Class) -> WriteError {
+    fn error(&self, verb: Verb, class: Class) -> WriteError {
         WriteError {
             verb,
             object: self.to_string(),

@@ -16,26 +16,26 @@ use tokio::time::Instant;
 
 /// Somebody else may be the leader: nothing is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this process does not hold the lease")]
+#[error("this process is not the leader")]
 pub struct NotLeader;
 
 /// Asked before every write; clones share what they know.
 #[derive(Clone, Debug)]
 pub struct Fence {
-    held: Option<watch::Receiver<Option<Held>>>,
+    validity: Option<watch::Receiver<Option<Validity>>>,
 }
 
-/// How long the lease that we hold allows what.
+/// How long the last renewal of our lease is valid, for writes that start and for writes that end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct Validity {
     /// No write starts at this moment or later.
     pub(crate) starts_until: Instant,
     /// Every write has ended, or was given up, by then.
     pub(crate) ends_by: Instant,
 }
 
-impl Held {
-    /// What a renewal sent at `sent` allows.
+impl Validity {
+    /// The validity of a renewal whose request was sent at `sent`.
     pub(crate) fn since(sent: Instant, renew_deadline: Duration, lease: Duration) -> Self {
         let margin = lease.saturating_sub(renew_deadline) / 2;
         Self {
@@ -48,21 +48,23 @@ impl Held {
 impl Fence {
     /// One that is always open: there is only one process, as the caller knows.
     pub fn always() -> Self {
-        Self { held: None }
+        Self { validity: None }
     }
 
-    pub(crate) fn of(held: watch::Receiver<Option<Held>>) -> Self {
-        Self { held: Some(held) }
+    pub(crate) fn new(validity: watch::Receiver<Option<Validity>>) -> Self {
+        Self {
+            validity: Some(validity),
+        }
     }
 
-    /// Whether a write may start now; says by when it must have ended, if there is a limit.
+    /// Whether a write may start now, and by when it must have ended, if there is a limit.
     pub fn check(&self) -> Result<Option<Instant>, NotLeader> {
-        let Some(held) = &self.held else {
+        let Some(validity) = &self.validity else {
             return Ok(None);
         };
-        let held = (*held.borrow()).ok_or(NotLeader)?;
-        if Instant::now() < held.starts_until {
-            Ok(Some(held.ends_by))
+        let validity = (*validity.borrow()).ok_or(NotLeader)?;
+        if Instant::now() < validity.starts_until {
+            Ok(Some(validity.ends_by))
         } else {
             Err(NotLeader)
         }
@@ -78,11 +80,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_write_starts_at_the_renew_deadline_or_later() {
         let sent = Instant::now();
-        let (held, watched) = watch::channel(None);
-        let fence = Fence::of(watched);
-        assert_eq!(fence.check(), Err(NotLeader), "never held");
+        let (validity, watched) = watch::channel(None);
+        let fence = Fence::new(watched);
+        assert_eq!(fence.check(), Err(NotLeader), "never the leader");
 
-        held.send_replace(Some(Held::since(sent, 10 * SECOND, 15 * SECOND)));
+        validity.send_replace(Some(Validity::since(sent, 10 * SECOND, 15 * SECOND)));
         tokio::time::advance(Duration::from_millis(9_999)).await;
         let ends_by = fence.check().unwrap().unwrap();
         assert!(ends_by < sent + 15 * SECOND, "ends before it can be taken");
@@ -92,10 +94,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_fence_whose_elector_is_gone_closes_in_time() {
-        let (held, watched) =
-            watch::channel(Some(Held::since(Instant::now(), 10 * SECOND, 15 * SECOND)));
-        let fence = Fence::of(watched);
-        drop(held);
+        let renewed = Validity::since(Instant::now(), 10 * SECOND, 15 * SECOND);
+        let (validity, watched) = watch::channel(Some(renewed));
+        let fence = Fence::new(watched);
+        drop(validity);
         assert!(fence.check().is_ok());
         tokio::time::advance(10 * SECOND).await;
         assert_eq!(fence.check(), Err(NotLeader));

@@ -12,6 +12,7 @@
 
 mod record;
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -25,27 +26,31 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{debug, info, warn};
 
-use crate::fence::{Fence, Held};
+use crate::fence::{Fence, Validity};
+use crate::logging::chain;
 use record::Standing;
+
+/// An error that lasts is logged so often as a warning; in between at debug level.
+const REPEAT_WARNING: Duration = Duration::from_mins(1);
 
 /// Which lease, who we are, and how fast leadership moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseConfig {
     /// Namespace of the lease.
     pub namespace: String,
-    /// Its name.
+    /// Name of the lease.
     pub name: String,
     /// Who we are: no other process, not even one after a restart, has the same.
     pub identity: String,
-    /// The others wait so long after the last renewal they saw.
+    /// How long non-leaders wait after the last renewal they saw before they try to acquire the lease.
     pub lease_duration: Duration,
-    /// We stop so long after our last renewal.
+    /// How long the leader retries a renewal before it stops leading.
     pub renew_deadline: Duration,
-    /// Time between two renewals, and between two looks of those who stand by.
+    /// Time between two attempts to acquire or renew the lease.
     pub retry_period: Duration,
 }
 
-/// Times that cannot work.
+/// Durations of an election that contradict each other.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a lease of {lease_duration:?} with renew deadline {renew_deadline:?} and retry period {retry_period:?}: \
@@ -57,19 +62,31 @@ pub struct BadTimes {
     retry_period: Duration,
 }
 
+/// Why the lease could not be acquired or renewed.
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error("namespace {0} does not exist, create it with `kubectl create namespace {0}`")]
+    NoNamespace(String),
+    #[error("no answer in time")]
+    NoAnswer,
+    #[error("{0}")]
+    Call(#[source] Error),
+}
+
 /// Takes part in the election.
 pub struct Elector {
     leases: Api<Lease>,
     config: LeaseConfig,
-    held: watch::Sender<Option<Held>>,
+    validity: watch::Sender<Option<Validity>>,
     leading: Gauge,
-    /// The lease as last seen, and since when it looks like that.
-    seen: Option<(Lease, Instant)>,
-    /// Whether what we saw is what we wrote last, so that a renewal needs no read.
+    /// The lease as last observed, and since when it looks like that.
+    observed: Option<(Lease, Instant)>,
+    /// Whether what we observed is what we wrote last, so that a renewal needs no read.
     is_fresh: bool,
     /// The last time written into the lease: the next is later, whatever the wall clock does.
     stamp: Timestamp,
-    is_troubled: bool,
+    /// The last warning, and when it was logged; none since the last success.
+    warned: Option<(String, Instant)>,
 }
 
 impl LeaseConfig {
@@ -86,7 +103,7 @@ impl LeaseConfig {
     }
 
     /// How long one request may take: so short that a lost one leaves time for another.
-    fn patience(&self) -> Duration {
+    fn request_timeout(&self) -> Duration {
         self.renew_deadline.saturating_sub(self.retry_period) / 2
     }
 
@@ -95,6 +112,12 @@ impl LeaseConfig {
             && self.renew_deadline > self.retry_period
             && !self.retry_period.is_zero()
             && self.lease_duration.subsec_nanos() == 0
+    }
+}
+
+impl fmt::Display for LeaseConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
@@ -108,18 +131,18 @@ impl Elector {
                 retry_period: config.retry_period,
             });
         }
-        let (held, watched) = watch::channel(None);
+        let (validity, watched) = watch::channel(None);
         let elector = Self {
             leases: Api::namespaced(client, &config.namespace),
             config,
-            held,
+            validity,
             leading: Gauge::default(),
-            seen: None,
+            observed: None,
             is_fresh: false,
             stamp: Timestamp::UNIX_EPOCH,
-            is_troubled: false,
+            warned: None,
         };
-        Ok((elector, Fence::of(watched)))
+        Ok((elector, Fence::new(watched)))
     }
 
     /// Shows in `registry` whether this process leads.
@@ -141,49 +164,51 @@ impl Elector {
         F: Future<Output = ()>,
     {
         let mut shutdown = std::pin::pin!(shutdown);
+        let lease = self.config.to_string();
         loop {
+            info!(lease, "attempting to acquire leader lease");
             tokio::select! {
                 biased;
                 () = &mut shutdown => return,
                 () = self.acquire() => {}
             }
-            info!(
-                lease = self.config.name,
-                identity = self.config.identity,
-                "leading"
-            );
+            let identity = &self.config.identity;
+            info!(lease, identity, "successfully acquired lease");
             self.leading.set(1);
             let is_done = tokio::select! {
                 biased;
-                () = self.keep() => false,
+                () = self.renew() => false,
                 () = lead() => true,
             };
             // Before anything else is awaited: no write starts from here on.
-            self.held.send_replace(None);
+            self.validity.send_replace(None);
             self.leading.set(0);
             if is_done {
                 return self.release().await;
             }
-            warn!(lease = self.config.name, "lost the lease, standing by");
+            warn!(lease, "leader election lost, standing by");
         }
     }
 
     /// Ends when the lease is ours.
     async fn acquire(&mut self) {
-        while !self.tried(Instant::now() + self.config.patience()).await {
+        while !self
+            .try_acquire_or_renew(Instant::now() + self.config.request_timeout())
+            .await
+        {
             sleep(self.config.retry_period).await;
         }
     }
 
     /// Renews the lease; ends when it is no longer ours.
-    async fn keep(&mut self) {
+    async fn renew(&mut self) {
         loop {
             sleep(self.config.retry_period).await;
-            let Some(end) = self.held.borrow().map(|held| held.starts_until) else {
+            let Some(end) = self.validity.borrow().map(|known| known.starts_until) else {
                 return;
             };
-            let patience = Instant::now() + self.config.patience();
-            let is_ours = self.tried(patience.min(end)).await;
+            let deadline = Instant::now() + self.config.request_timeout();
+            let is_ours = self.try_acquire_or_renew(deadline.min(end)).await;
             let is_theirs = matches!(self.standing(), Standing::Theirs);
             if !is_ours && (is_theirs || Instant::now() >= end) {
                 return;
@@ -192,50 +217,83 @@ impl Elector {
     }
 
     /// Whether the lease is ours now, by an answer that came before `deadline`.
-    async fn tried(&mut self, deadline: Instant) -> bool {
-        let trouble = match timeout_at(deadline, self.attempt()).await {
+    async fn try_acquire_or_renew(&mut self, deadline: Instant) -> bool {
+        let problem = match timeout_at(deadline, self.send_renewal()).await {
             Ok(Ok(is_ours)) => {
-                self.is_troubled = false;
+                self.warned = None;
                 return is_ours;
             }
             Ok(Err(Error::Api(status))) if status.is_conflict() || status.is_already_exists() => {
                 self.is_fresh = false;
                 return false; // somebody else was faster
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer in time".into(),
+            Ok(Err(error)) => self.problem(error),
+            Err(_) => Problem::NoAnswer,
         };
         self.is_fresh = false;
-        if std::mem::replace(&mut self.is_troubled, true) {
-            debug!(lease = self.config.name, trouble, "lease not reached again");
-        } else {
-            warn!(lease = self.config.name, trouble, "lease not reached");
-        }
+        self.log_problem(&problem);
         false
     }
 
-    /// Looks at the lease, and takes or renews it if nobody else holds it.
-    async fn attempt(&mut self) -> Result<bool, Error> {
+    /// Reads the lease if need be, and writes it unless somebody else has it.
+    async fn send_renewal(&mut self) -> Result<bool, Error> {
         if !self.is_fresh {
             let found = self.leases.get_opt(&self.config.name).await?;
-            self.see(found);
+            self.observe(found);
         }
         if matches!(self.standing(), Standing::Theirs) {
             return Ok(false);
         }
         self.stamp = record::later_than(self.stamp, Timestamp::now());
-        let before = self.seen.as_ref().map(|(lease, _)| lease);
-        let wanted = record::held(before, &self.config, self.stamp);
+        let before = self.observed.as_ref().map(|(lease, _)| lease);
+        let renewed = record::renewed(before, &self.config, self.stamp);
         // The others cannot see this renewal before it is sent, so it counts from here.
         let sent = Instant::now();
         self.is_fresh = false;
-        let stored = self.write(&wanted).await?;
-        self.see(Some(stored));
+        let stored = self.write(&renewed).await?;
+        self.observe(Some(stored));
         self.is_fresh = true;
         let (deadline, duration) = (self.config.renew_deadline, self.config.lease_duration);
-        let held = Held::since(sent, deadline, duration);
-        self.held.send_replace(Some(held));
-        Ok(Instant::now() < held.starts_until)
+        let validity = Validity::since(sent, deadline, duration);
+        self.validity.send_replace(Some(validity));
+        Ok(Instant::now() < validity.starts_until)
+    }
+
+    /// Kubernetes answers `NotFound` to a create when the namespace is missing, and names it in the details.
+    fn problem(&self, error: Error) -> Problem {
+        let namespace = &self.config.namespace;
+        let is_without_namespace = match &error {
+            Error::Api(status) if status.is_not_found() => {
+                let details = status.details.as_ref();
+                details.is_some_and(|about| about.kind == "namespaces" && about.name == *namespace)
+            }
+            _ => false,
+        };
+        if is_without_namespace {
+            Problem::NoNamespace(namespace.clone())
+        } else {
+            Problem::Call(error)
+        }
+    }
+
+    /// Warns of a problem once, and again every minute while it lasts.
+    fn log_problem(&mut self, problem: &Problem) {
+        let verb = if self.validity.borrow().is_some() {
+            "renew"
+        } else {
+            "acquire"
+        };
+        let text = format!("cannot {verb} lease {}: {}", self.config, chain(problem));
+        let is_repeated = self
+            .warned
+            .as_ref()
+            .is_some_and(|(before, at)| *before == text && at.elapsed() < REPEAT_WARNING);
+        if is_repeated {
+            debug!("{text}");
+            return;
+        }
+        warn!("{text}");
+        self.warned = Some((text, Instant::now()));
     }
 
     async fn write(&self, lease: &Lease) -> Result<Lease, Error> {
@@ -248,10 +306,10 @@ impl Elector {
     }
 
     /// Notes what the lease looks like; since when only moves when its content does. One that
-    /// vanished counts as it last was: who held it does not know yet.
-    fn see(&mut self, found: Option<Lease>) {
+    /// vanished counts as it last was: its holder does not know yet.
+    fn observe(&mut self, found: Option<Lease>) {
         let now = Instant::now();
-        self.seen = match (found, self.seen.take()) {
+        self.observed = match (found, self.observed.take()) {
             (Some(lease), Some((before, since))) if before.spec == lease.spec => {
                 Some((lease, since))
             }
@@ -264,30 +322,32 @@ impl Elector {
     }
 
     fn standing(&self) -> Standing {
-        let seen = self.seen.as_ref();
+        let observed = self.observed.as_ref();
         record::standing(
-            seen.map(|(lease, since)| (lease, since.elapsed())),
+            observed.map(|(lease, since)| (lease, since.elapsed())),
             &self.config,
         )
     }
 
-    /// Gives the lease up, so that the others need not wait for its end.
+    /// Releases the lease, so that the others need not wait for its end.
     async fn release(mut self) {
-        let deadline = Instant::now() + self.config.patience();
-        match timeout_at(deadline, self.give_up()).await {
-            Ok(Ok(())) => info!(lease = self.config.name, "released the lease"),
-            Ok(Err(error)) => debug!(lease = self.config.name, %error, "lease not released"),
-            Err(_) => debug!(lease = self.config.name, "lease not released in time"),
+        let deadline = Instant::now() + self.config.request_timeout();
+        let outcome = timeout_at(deadline, self.write_release()).await;
+        let lease = self.config.to_string();
+        match outcome {
+            Ok(Ok(())) => info!(lease, "released lease"),
+            Ok(Err(error)) => debug!(lease, error = %chain(&error), "failed to release lease"),
+            Err(_) => debug!(lease, "failed to release lease: no answer in time"),
         }
     }
 
-    async fn give_up(&mut self) -> Result<(), Error> {
+    async fn write_release(&mut self) -> Result<(), Error> {
         if !self.is_fresh {
             let found = self.leases.get_opt(&self.config.name).await?;
-            self.see(found);
+            self.observe(found);
         }
         if matches!(self.standing(), Standing::Ours)
-            && let Some((lease, _)) = self.seen.take()
+            && let Some((lease, _)) = self.observed.take()
         {
             let now = record::later_than(self.stamp, Timestamp::now());
             self.write(&record::released(lease, now)).await?;

@@ -13,7 +13,7 @@ use tracing_subscriber::fmt;
 /// How a log line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Lines for people, with colours on a terminal.
     #[default]
     Text,
     /// One JSON object per line.
@@ -65,18 +65,28 @@ pub fn start(format: Format, filter: Filter) {
     };
 }
 
-/// An error and its causes on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
+/// An error and its causes on one line. Of an answer of the API server only its message: kube's own text
+/// repeats the whole Status after it.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+        return if status.message.is_empty() {
+            format!("the API server answered with status {}", status.code)
+        } else {
+            status.message.clone()
+        };
     }
-    text
+    let text = error.to_string();
+    let Some(cause) = error.source() else {
+        return text;
+    };
+    let (raw, cause) = (cause.to_string(), chain(cause));
+    if !raw.is_empty() && text.contains(&raw) {
+        text.replace(&raw, &cause)
+    } else if text.contains(&cause) {
+        text
+    } else {
+        format!("{text}: {cause}")
+    }
 }
 
 #[cfg(test)]
@@ -90,5 +100,31 @@ mod tests {
         }
         let refused = "edgegrid=loud".parse::<Filter>().unwrap_err();
         assert_eq!(refused.to_string(), r#"log level "edgegrid=loud""#);
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    enum Failure {
+        #[error("read the list")]
+        Beside(#[source] kube::Error),
+        #[error("cannot list: {0}")]
+        Within(#[source] kube::Error),
+    }
+
+    #[test]
+    fn an_answer_of_the_api_server_is_logged_as_its_message_alone() {
+        let answer = || {
+            let status = kube::core::Status::failure("pods is forbidden", "Forbidden");
+            kube::Error::Api(status.with_code(403).boxed())
+        };
+        assert_eq!(chain(&answer()), "pods is forbidden");
+        let beside = Failure::Beside(answer());
+        assert_eq!(chain(&beside), "read the list: pods is forbidden");
+        let within = Failure::Within(answer());
+        assert_eq!(chain(&within), "cannot list: pods is forbidden");
+        let silent = kube::core::Status::failure("", "").with_code(502).boxed();
+        assert_eq!(
+            chain(&kube::Error::Api(silent)),
+            "the API server answered with status 502"
+        );
     }
 }

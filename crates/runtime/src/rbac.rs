@@ -17,7 +17,7 @@ pub struct Rule {
     pub objects: Objects,
     /// What may be done.
     pub verbs: &'static [&'static str],
-    /// What for.
+    /// Why the code needs it.
     pub why: &'static str,
 }
 
@@ -30,7 +30,7 @@ pub enum Objects {
     Named(fn() -> Vec<String>),
     /// All in the namespace of the lease.
     InLeaseNamespace,
-    /// The lease itself.
+    /// The lease of the election alone.
     OurLease,
 }
 
@@ -40,7 +40,7 @@ impl Rule {
         matches!(self.objects, Objects::InLeaseNamespace | Objects::OurLease)
     }
 
-    /// The rule as roles hold it, with the name of the lease.
+    /// The rule as it stands in a Role, with the name of the lease.
     pub fn policy(&self, lease: &str) -> PolicyRule {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let names = match self.objects {

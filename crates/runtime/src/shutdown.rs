@@ -7,11 +7,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-/// Hears that the process is to end; clones hear the same.
+/// Lets tasks wait for the end of the process; clones wait for the same.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Receiver<Stage>);
 
-/// Says that the process is to end.
+/// Asks the process to end.
 #[derive(Debug)]
 pub struct Trigger(watch::Sender<Stage>);
 
@@ -25,8 +25,8 @@ enum Stage {
 
 /// A shutdown and what triggers it.
 pub fn channel() -> (Trigger, Shutdown) {
-    let (trigger, heard) = watch::channel(Stage::default());
-    (Trigger(trigger), Shutdown(heard))
+    let (trigger, stage) = watch::channel(Stage::default());
+    (Trigger(trigger), Shutdown(stage))
 }
 
 impl Trigger {
@@ -51,9 +51,12 @@ impl Trigger {
             };
             self.pull();
             if *self.0.borrow() == Stage::Aborting {
-                warn!(signal = name, "stopping at once");
+                warn!(signal = name, "second signal, stopping at once");
             } else {
-                info!(signal = name, "draining; once more stops at once");
+                info!(
+                    signal = name,
+                    "shutting down, a second signal stops at once"
+                );
             }
         }
     }
@@ -72,8 +75,8 @@ impl Shutdown {
 
     /// A trigger that is gone without being pulled means that nobody will ever ask.
     async fn reached(&self, stage: Stage) {
-        let mut heard = self.0.clone();
-        if heard.wait_for(|now| *now >= stage).await.is_err() {
+        let mut current = self.0.clone();
+        if current.wait_for(|now| *now >= stage).await.is_err() {
             std::future::pending::<()>().await;
         }
     }

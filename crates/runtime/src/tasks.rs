@@ -16,9 +16,9 @@ pub struct Tasks {
 /// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Its name.
+    /// The name under which it was spawned.
     pub name: &'static str,
-    /// Whether it panicked.
+    /// Whether it ended by a panic.
     pub has_panicked: bool,
 }
 
@@ -47,18 +47,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn every_end_is_told_by_name_panics_too() {
+    async fn every_end_is_reported_by_name_panics_too() {
         let mut tasks = Tasks::default();
         tasks.spawn("ends", async {});
         tasks.spawn("fails", async { panic!("on purpose") });
         let mut ends = vec![tasks.next_end().await.unwrap()];
         ends.push(tasks.next_end().await.unwrap());
         ends.sort_by_key(|ended| ended.name);
-        let told: Vec<_> = ends
+        let seen: Vec<_> = ends
             .iter()
             .map(|end| (end.name, end.has_panicked))
             .collect();
-        assert_eq!(told, [("ends", false), ("fails", true)]);
+        assert_eq!(seen, [("ends", false), ("fails", true)]);
         assert_eq!(tasks.next_end().await, None);
     }
 
@@ -66,7 +66,7 @@ mod tests {
     async fn what_is_dropped_stops() {
         let (alive, gone) = tokio::sync::oneshot::channel::<()>();
         let mut tasks = Tasks::default();
-        tasks.spawn("holds", async move {
+        tasks.spawn("waits", async move {
             let _alive = alive;
             std::future::pending::<()>().await;
         });

@@ -45,7 +45,10 @@ async fn a_write_without_an_answer_is_given_up_and_said_to_be_unknown() {
     assert!(matches!(lost.unwrap_err().class, Class::Transport(_)));
     let again = executor.create(&target, &json!({}), MANAGER).await;
     let again = again.unwrap_err();
-    assert!(matches!(again.class, Class::Taken), "it had taken effect");
+    assert!(
+        matches!(again.class, Class::AlreadyExists),
+        "it had taken effect"
+    );
     assert_eq!(
         again.to_string(),
         "create ConfigMap default/a: an object of that name exists"
@@ -87,7 +90,7 @@ async fn every_write_is_counted_by_verb_kind_and_outcome() {
     prometheus_client::encoding::text::encode(&mut shown, &registry).unwrap();
     for line in [
         r#"api_writes_total{verb="create",kind="ConfigMap",outcome="done"} 1"#,
-        r#"api_writes_total{verb="create",kind="ConfigMap",outcome="taken"} 1"#,
+        r#"api_writes_total{verb="create",kind="ConfigMap",outcome="already_exists"} 1"#,
         r#"api_write_duration_seconds_count{verb="create"} 2"#,
     ] {
         assert!(shown.contains(line), "{line} is not in\n{shown}");

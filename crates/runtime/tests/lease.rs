@@ -3,24 +3,26 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_runtime::executor::{Class, Metrics};
 use edgegrid_runtime::{Elector, Executor, Fence, LeaseConfig, Limits, Target};
 use edgegrid_testkit::Cluster;
 use edgegrid_testkit::faults::{Fault, Faults};
+use fastrand::Rng;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::ApiResource;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How often the witness looks.
+/// How often the witness checks.
 const TICK: Duration = Duration::from_millis(100);
 
 /// One process that stands for election.
@@ -34,12 +36,12 @@ struct Candidate {
     task: JoinHandle<()>,
 }
 
-/// Says that work runs for as long as it is not dropped.
+/// Marks work as running until it is dropped.
 struct Working(Arc<Mutex<(u32, bool)>>);
 
 impl Drop for Working {
     fn drop(&mut self) {
-        self.0.lock().unwrap().1 = false;
+        self.0.lock().1 = false;
     }
 }
 
@@ -53,7 +55,7 @@ impl Candidate {
         let lead = {
             let (work, stopped) = (work.clone(), stopped.clone());
             move || {
-                let mut now = work.lock().unwrap();
+                let mut now = work.lock();
                 *now = (now.0 + 1, true);
                 let working = Working(work.clone());
                 let mut stopped = stopped.clone();
@@ -88,7 +90,7 @@ impl Candidate {
     }
 
     fn works(&self) -> bool {
-        self.work.lock().unwrap().1
+        self.work.lock().1
     }
 }
 
@@ -98,7 +100,7 @@ impl Drop for Candidate {
     }
 }
 
-/// Looks all the time whether two may write at once.
+/// Checks all the time that no two candidates may write at once.
 #[derive(Default)]
 struct Witness {
     /// By when the writes of a candidate will have ended.
@@ -106,7 +108,7 @@ struct Witness {
 }
 
 impl Witness {
-    fn look(&mut self, candidates: &[Candidate]) {
+    fn check(&mut self, candidates: &[Candidate]) {
         let now = Instant::now();
         for drained in candidates
             .iter()
@@ -132,7 +134,7 @@ impl Witness {
         let end = Instant::now() + time;
         while Instant::now() < end {
             sleep(TICK).await;
-            self.look(candidates);
+            self.check(candidates);
         }
     }
 
@@ -142,7 +144,7 @@ impl Witness {
         while !is_so() {
             assert!(started.elapsed() < 60 * SECOND, "not so after a minute");
             sleep(TICK).await;
-            self.look(candidates);
+            self.check(candidates);
         }
         started.elapsed()
     }
@@ -158,7 +160,7 @@ async fn two(cluster: &Cluster) -> ([Candidate; 2], Witness) {
     let both = [a, Candidate::start(cluster, "b")];
     witness.watch(&both, 60 * SECOND).await;
     assert!(both[0].works() && !both[1].works());
-    assert_eq!(both[0].work.lock().unwrap().0, 1, "it never lost it");
+    assert_eq!(both[0].work.lock().0, 1, "it never lost it");
     (both, witness)
 }
 
@@ -214,7 +216,7 @@ async fn a_renewal_whose_answer_is_lost_changes_no_leader() {
         both[0].faults.inject(1, fault, |method, _| method == "PUT");
         witness.watch(&both, 30 * SECOND).await;
         assert_eq!(both[0].faults.pending(), 0);
-        assert!(both[0].works() && both[0].work.lock().unwrap().0 == 1);
+        assert!(both[0].works() && both[0].work.lock().0 == 1);
     }
 }
 
@@ -244,7 +246,7 @@ async fn a_leader_cut_off_stops_writing_before_the_other_starts_and_comes_back_a
     assert!(both[1].works() && !both[0].task.is_finished());
     both[1].stop.send_replace(true);
     witness.until(&both, || both[0].works()).await;
-    assert_eq!(both[0].work.lock().unwrap().0, 2);
+    assert_eq!(both[0].work.lock().0, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +277,7 @@ async fn a_lease_that_somebody_deletes_goes_back_to_its_holder() {
         .await
         .unwrap();
     witness.watch(&both, 60 * SECOND).await;
-    assert!(both[0].works() && both[0].work.lock().unwrap().0 == 1);
+    assert!(both[0].works() && both[0].work.lock().0 == 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,28 +311,15 @@ async fn a_write_ends_before_the_lease_can_be_taken_and_none_starts_after_the_de
     witness.until(&both, || both[1].works()).await;
 }
 
-/// Numbers that look random and are the same in every run (`SplitMix64`).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % sides
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn whatever_the_link_does_there_are_never_two_leaders_and_always_one_again() {
     for seed in 0..2 {
         let cluster = Cluster::embedded().await.unwrap();
         let three = ["a", "b", "c"].map(|name| Candidate::start(&cluster, name));
-        let (mut dice, mut witness) = (Dice(seed), Witness::default());
+        let (mut random, mut witness) = (Rng::with_seed(seed), Witness::default());
         for _ in 0..100 {
-            let one = &three[usize::try_from(dice.roll(3)).unwrap()];
-            match dice.roll(8) {
+            let one = &three[random.usize(..3)];
+            match random.u8(..8) {
                 0 => one.faults.break_off(Fault::Hang),
                 1 => one.faults.break_off(Fault::LoseRequest),
                 2 => one.faults.break_off(Fault::LoseAnswer),
@@ -341,7 +330,7 @@ async fn whatever_the_link_does_there_are_never_two_leaders_and_always_one_again
                     .inject(1, Fault::Hang, |method, _| method == "PUT"),
                 _ => one.faults.restore(),
             }
-            let time = Duration::from_millis(dice.roll(15_000));
+            let time = Duration::from_millis(random.u64(..15_000));
             witness.watch(&three, time).await;
         }
         for one in &three {

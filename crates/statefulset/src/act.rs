@@ -1,4 +1,4 @@
-//! Takes the steps of a plan: the only place with effects on pods, claims and revisions.
+//! Runs the steps of a plan: the only place with effects on pods, claims and revisions.
 //!
 //! Steps name the object they mean by uid or revision, so that a step decided on an old view changes
 //! nothing it did not mean.
@@ -8,6 +8,7 @@ mod claims;
 use std::sync::Arc;
 
 use edgegrid_runtime::Fence;
+use edgegrid_runtime::logging::chain;
 use futures::{FutureExt, StreamExt, stream};
 use kube::Client;
 use kube::api::Patch;
@@ -17,18 +18,18 @@ use crate::calls::{Calls, Error};
 use crate::entries;
 use crate::events::Events;
 use crate::rules::{
-    self, ClaimStep, Pace, Plan, Purpose, Revision, Set, Stage, Status, Step, Verb, of_pod,
+    self, ClaimStep, Pace, Plan, Purpose, Revision, Set, Stage, Status, Step, Verb, pod_notice,
 };
-use crate::written::{Caches, Kind, Writes};
+use crate::written::{Caches, Watched, Writes};
 
 /// Steps of a parallel set that are under way at once.
 const CONCURRENCY: usize = 64;
-const LARGEST_BATCH: usize = 500;
+const MAX_BATCH: usize = 500;
 
 /// What became of a plan.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The name of the new revision is taken by another template.
+    /// Another template has the name of the new revision.
     Collided,
     /// Nothing was done about pods.
     Stopped(Error),
@@ -36,7 +37,7 @@ pub(crate) enum Outcome {
     Acted {
         /// Pods deleted for a rollout.
         rolled: i64,
-        /// Why not everything.
+        /// What stopped the rest, if something did.
         error: Option<Error>,
     },
 }
@@ -51,7 +52,6 @@ pub(crate) struct Actor<'a> {
     pub(crate) events: &'a Events,
 }
 
-/// Why steps stopped.
 enum Halt {
     Collision,
     Failure(Error),
@@ -64,16 +64,16 @@ impl From<Error> for Halt {
 }
 
 impl Actor<'_> {
-    /// Takes the steps in their order.
+    /// Runs the steps in their order.
     pub(crate) async fn run(&self, plan: &Plan) -> Outcome {
         let (mut rolled, mut failure) = (0, None);
         if let Err(error) = self.check_adoption(plan).await {
             return Outcome::Stopped(error);
         }
         for stage in &plan.stages {
-            let (taken, result) = self.take(stage).await;
+            let (done, result) = self.run_stage(stage).await;
             if stage.purpose == Purpose::Rollout {
-                rolled = taken;
+                rolled = done;
             }
             let is_about_pods = matches!(stage.purpose, Purpose::Scale | Purpose::Rollout);
             match result {
@@ -87,7 +87,7 @@ impl Actor<'_> {
             }
         }
         for step in &plan.forget {
-            if let Err(Halt::Failure(error)) = self.step(step).await {
+            if let Err(Halt::Failure(error)) = self.run_step(step).await {
                 failure.get_or_insert(error);
             }
         }
@@ -107,7 +107,7 @@ impl Actor<'_> {
         {
             Ok(written) => {
                 self.writes
-                    .note(self.caches, &self.set.uid, Kind::Sets, written.version());
+                    .note(self.caches, &self.set.uid, Watched::Sets, written.version());
                 Ok(())
             }
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
@@ -117,20 +117,28 @@ impl Actor<'_> {
 
     /// Whether a revision is the set's template but for defaults that are newer than the revision.
     pub(crate) async fn is_equivalent(&self, revision: &Revision) -> bool {
-        let tried = self
+        let answer = self
             .calls()
-            .try_patch(&entries::sets(), &self.set.name, &revision.data)
+            .dry_run_patch(&entries::sets(), &self.set.name, &revision.data)
             .await;
-        match tried {
+        match answer {
             Ok(object) => rules::is_template_of(self.set, &object.data["spec"]["template"]),
             Err(error) => {
-                tracing::info!(set = self.set.name, %error, "cannot ask for defaults: the revision counts as another one");
+                let (namespace, set) = (&self.set.namespace, &self.set.name);
+                let (revision, error) = (&revision.name, chain(&error));
+                tracing::info!(
+                    namespace,
+                    set,
+                    revision,
+                    error,
+                    "dry run for defaults failed, creating a new revision"
+                );
                 false
             }
         }
     }
 
-    /// Adopting on an old view of the set would give pods to a set that is gone.
+    /// Adopting on an old view of the set would give pods to a set that was deleted.
     async fn check_adoption(&self, plan: &Plan) -> Result<(), Error> {
         let adopts =
             |step: &Step| matches!(step, Step::AdoptPod { .. } | Step::AdoptRevision { .. });
@@ -138,7 +146,7 @@ impl Actor<'_> {
             return Ok(());
         }
         let set = self.set;
-        let live = self.calls().live(&entries::sets(), &set.name).await?;
+        let live = self.calls().get(&entries::sets(), &set.name).await?;
         let is_same = live.metadata.uid.as_deref() == Some(&set.uid);
         if is_same && live.metadata.deletion_timestamp.is_none() {
             return Ok(());
@@ -148,35 +156,38 @@ impl Actor<'_> {
         })
     }
 
-    async fn take(&self, stage: &Stage) -> (i64, Result<(), Halt>) {
-        let largest = match stage.pace {
+    async fn run_stage(&self, stage: &Stage) -> (i64, Result<(), Halt>) {
+        let max = match stage.pace {
             Pace::OneByOne => 1,
-            Pace::SlowStart => LARGEST_BATCH,
+            Pace::SlowStart => MAX_BATCH,
         };
-        let (mut taken, mut size, mut rest) = (0, 1, stage.steps.as_slice());
+        let (mut done, mut size, mut rest) = (0, 1, stage.steps.as_slice());
         while !rest.is_empty() {
             let (batch, later) = rest.split_at(size.min(rest.len()));
-            let calls: Vec<_> = batch.iter().map(|step| self.step(step).boxed()).collect();
+            let calls: Vec<_> = batch
+                .iter()
+                .map(|step| self.run_step(step).boxed())
+                .collect();
             let results = stream::iter(calls).buffer_unordered(CONCURRENCY);
             let results: Vec<Result<(), Halt>> = results.collect().await;
-            taken += results.iter().filter(|result| result.is_ok()).count();
+            done += results.iter().filter(|result| result.is_ok()).count();
             if let Some(halt) = results.into_iter().find_map(Result::err) {
-                return (count(taken), Err(halt));
+                return (count(done), Err(halt));
             }
             rest = later;
-            size = (2 * size).min(largest);
+            size = (2 * size).min(max);
         }
-        (count(taken), Ok(()))
+        (count(done), Ok(()))
     }
 
-    async fn step(&self, step: &Step) -> Result<(), Halt> {
+    async fn run_step(&self, step: &Step) -> Result<(), Halt> {
         match step {
             Step::AdoptRevision { name, uid } => {
-                let revisions = (&entries::revisions(), Kind::Revisions);
+                let revisions = (&entries::revisions(), Watched::Revisions);
                 self.adopt(revisions, name, uid).await?;
             }
             Step::AdoptPod { name, uid } => {
-                self.adopt((&entries::pods(), Kind::Pods), name, uid)
+                self.adopt((&entries::pods(), Watched::Pods), name, uid)
                     .await?;
             }
             Step::ReleasePod { name, uid } => self.release(name, uid).await?,
@@ -191,9 +202,9 @@ impl Actor<'_> {
                 self.calls().delete(&revisions, name, uid).await?;
             }
             Step::CreatePod { name, body, claims } => self.create_pod(name, body, claims).await?,
-            Step::MendClaims { pod, claims } => {
-                let mended = self.mend_claims(pod, claims).await;
-                self.tell_failure(Verb::Update, pod, mended)?;
+            Step::RepairClaims { pod, claims } => {
+                let repaired = self.repair_claims(pod, claims).await;
+                self.record_failure(Verb::Update, pod, repaired)?;
             }
             Step::UpdatePod {
                 name,
@@ -207,7 +218,7 @@ impl Actor<'_> {
 
     async fn adopt(
         &self,
-        (kind, written): (&kube::api::ApiResource, Kind),
+        (kind, watched): (&kube::api::ApiResource, Watched),
         name: &str,
         uid: &str,
     ) -> Result<(), Error> {
@@ -219,7 +230,7 @@ impl Actor<'_> {
             .await
         {
             Ok(answer) => {
-                self.note(written, answer.version());
+                self.note(watched, answer.version());
                 Ok(())
             }
             Err(error) if error.is_not_found() || error.is_conflict() => Err(Error::Vanished {
@@ -238,7 +249,7 @@ impl Actor<'_> {
             .await
         {
             Ok(answer) => {
-                self.note(Kind::Pods, answer.version());
+                self.note(Watched::Pods, answer.version());
                 Ok(())
             }
             Err(error) if error.is_not_found() || error.is_conflict() || error.is_invalid() => {
@@ -249,17 +260,17 @@ impl Actor<'_> {
     }
 
     /// The API server keeps a revision's data byte by byte and refuses any change of it, also the one that
-    /// comes of reading and writing it again: so it is told as Go would write it.
+    /// comes of reading and writing it again: so it is sent as Go would write it.
     async fn create_revision(&self, name: &str, body: &Value) -> Result<(), Halt> {
         let (revisions, text) = (entries::revisions(), rules::canonical_text(body));
-        match self.calls().create_as_written(&revisions, name, text).await {
+        match self.calls().create_text(&revisions, name, text).await {
             Ok(written) => {
-                self.note(Kind::Revisions, written.version());
+                self.note(Watched::Revisions, written.version());
                 Ok(())
             }
             Err(error) if error.is_already_exists() => {
-                let there = Revision::new(self.calls().live(&entries::revisions(), name).await?);
-                if there.data == body["data"] {
+                let stored = Revision::new(self.calls().get(&entries::revisions(), name).await?);
+                if stored.data == body["data"] {
                     Ok(())
                 } else {
                     Err(Halt::Collision)
@@ -276,7 +287,7 @@ impl Actor<'_> {
         let revisions = entries::revisions();
         let calls = self.calls();
         let patched = calls.patch(&revisions, name, Patch::Merge(&patch));
-        self.note(Kind::Revisions, patched.await?.version());
+        self.note(Watched::Revisions, patched.await?.version());
         Ok(())
     }
 
@@ -286,18 +297,18 @@ impl Actor<'_> {
         body: &Value,
         claims: &[ClaimStep],
     ) -> Result<(), Error> {
-        let made = self.create_claims(name, claims).await;
-        self.tell_failure(Verb::Create, name, made)?;
-        let made = self.calls().create(&entries::pods(), name, body).await;
-        let written = match made {
-            // Our cache is behind, or somebody else was faster: nothing to tell.
+        let created = self.create_claims(name, claims).await;
+        self.record_failure(Verb::Create, name, created)?;
+        let created = self.calls().create(&entries::pods(), name, body).await;
+        let written = match created {
+            // Our cache is behind, or somebody else was faster: no event.
             Err(error) if error.is_already_exists() => return Err(error),
-            other => self.tell_failure(Verb::Create, name, other)?,
+            other => self.record_failure(Verb::Create, name, other)?,
         };
-        self.note(Kind::Pods, written.version());
-        let owned = self.own_claims(claims).await;
-        self.tell_failure(Verb::Update, name, owned)?;
-        self.tell(of_pod(self.set, Verb::Create, name, None));
+        self.note(Watched::Pods, written.version());
+        let updated = self.update_claim_owners(claims).await;
+        self.record_failure(Verb::Update, name, updated)?;
+        self.record(pod_notice(self.set, Verb::Create, name, None));
         Ok(())
     }
 
@@ -307,45 +318,55 @@ impl Actor<'_> {
         patch: Option<&Value>,
         claims: &[ClaimStep],
     ) -> Result<(), Error> {
-        let updated = self.mend_pod(name, patch, claims).await;
-        self.tell_outcome(Verb::Update, name, updated)
+        let updated = self.repair_pod(name, patch, claims).await;
+        self.record_outcome(Verb::Update, name, updated)
     }
 
-    async fn mend_pod(
+    async fn repair_pod(
         &self,
         name: &str,
         patch: Option<&Value>,
         claims: &[ClaimStep],
     ) -> Result<(), Error> {
-        self.mend_claims(name, claims).await?;
+        self.repair_claims(name, claims).await?;
         if let Some(patch) = patch {
             let pods = entries::pods();
             let calls = self.calls();
             let patched = calls.patch(&pods, name, Patch::Strategic(patch));
-            self.note(Kind::Pods, patched.await?.version());
+            self.note(Watched::Pods, patched.await?.version());
         }
         Ok(())
     }
 
     async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), Error> {
         let deleted = self.calls().delete(&entries::pods(), name, uid).await;
-        self.tell_outcome(Verb::Delete, name, deleted)?;
+        self.record_outcome(Verb::Delete, name, deleted)?;
         self.writes.note_deleted(&self.set.uid, (name, uid));
         Ok(())
     }
 
-    /// Tells how it went with a pod.
-    fn tell_outcome(&self, verb: Verb, pod: &str, result: Result<(), Error>) -> Result<(), Error> {
+    /// Records the event about a write to a pod.
+    fn record_outcome(
+        &self,
+        verb: Verb,
+        pod: &str,
+        result: Result<(), Error>,
+    ) -> Result<(), Error> {
         if result.is_ok() {
-            self.tell(of_pod(self.set, verb, pod, None));
+            self.record(pod_notice(self.set, verb, pod, None));
         }
-        self.tell_failure(verb, pod, result)
+        self.record_failure(verb, pod, result)
     }
 
-    /// Tells only what went wrong with a pod.
-    fn tell_failure<T>(&self, verb: Verb, pod: &str, result: Result<T, Error>) -> Result<T, Error> {
+    /// Records an event only if a write to a pod failed.
+    fn record_failure<T>(
+        &self,
+        verb: Verb,
+        pod: &str,
+        result: Result<T, Error>,
+    ) -> Result<T, Error> {
         result.inspect_err(|error| {
-            self.tell(of_pod(self.set, verb, pod, Some(&error.for_users())));
+            self.record(pod_notice(self.set, verb, pod, Some(&error.for_users())));
         })
     }
 
@@ -357,15 +378,16 @@ impl Actor<'_> {
         }
     }
 
-    fn note(&self, kind: Kind, version: u64) {
-        self.writes.note(self.caches, &self.set.uid, kind, version);
+    fn note(&self, resource: Watched, version: u64) {
+        self.writes
+            .note(self.caches, &self.set.uid, resource, version);
     }
 
-    fn tell(&self, notice: rules::Notice) {
-        self.events.tell(self.set, notice);
+    fn record(&self, notice: rules::Notice) {
+        self.events.record(self.set, notice);
     }
 }
 
-fn count(taken: usize) -> i64 {
-    i64::try_from(taken).unwrap_or(i64::MAX)
+fn count(done: usize) -> i64 {
+    i64::try_from(done).unwrap_or(i64::MAX)
 }

@@ -1,13 +1,14 @@
-//! What the watches have told so far, with one question more than kube's store answers: is it as new
+//! What the watches have seen so far, with one question more than kube's store answers: is it as new
 //! as what we wrote?
 //!
-//! Objects of one resource are told in the order of their revisions, so that one number says how far
+//! Events of one resource come in the order of their resource versions, so that one number says how far
 //! the cache has come. A list says it too: it is newer than all that was written before it began.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kube::runtime::watcher::Event;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// An object of a cache.
@@ -16,7 +17,7 @@ pub(crate) trait Entry {
     fn name(&self) -> &str;
     /// Identity of the object that controls it.
     fn owner(&self) -> Option<&str>;
-    /// Its revision.
+    /// The object's resource version as a number.
     fn version(&self) -> u64;
 }
 
@@ -34,22 +35,22 @@ pub(crate) struct Cache<T> {
     ticks: watch::Sender<u64>,
 }
 
-type Key = (String, String);
+type NamespacedName = (String, String);
 
 struct State<T> {
-    objects: BTreeMap<Key, Arc<T>>,
+    objects: BTreeMap<NamespacedName, Arc<T>>,
     /// Names by namespace and owner.
     owned: BTreeMap<(String, Option<String>), BTreeSet<String>>,
-    /// What a list that is under way has told.
+    /// What a list that is under way has brought so far.
     listing: Option<Listing<T>>,
     is_ready: bool,
     seen: u64,
-    /// Highest revision written through us.
+    /// Highest resource version that we wrote.
     written: u64,
 }
 
 struct Listing<T> {
-    objects: BTreeMap<Key, Arc<T>>,
+    objects: BTreeMap<NamespacedName, Arc<T>>,
     written_before: u64,
 }
 
@@ -71,33 +72,33 @@ impl<T: Entry> Default for Cache<T> {
 }
 
 impl<T: Entry> Cache<T> {
-    /// Takes an event in and says what it changed.
-    pub(crate) fn take(&self, event: Event<T>) -> Vec<Change<T>> {
-        let changes = self.lock().take(event);
+    /// Applies an event and returns what it changed.
+    pub(crate) fn apply(&self, event: Event<T>) -> Vec<Change<T>> {
+        let changes = self.state.lock().apply(event);
         self.ticks.send_modify(|ticks| *ticks += 1);
         changes
     }
 
     /// Notes a write, so that a later list counts as having seen it.
     pub(crate) fn note_written(&self, version: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.written = state.written.max(version);
     }
 
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
         let key = (namespace.to_owned(), name.to_owned());
-        self.lock().objects.get(&key).cloned()
+        self.state.lock().objects.get(&key).cloned()
     }
 
     /// All objects of a namespace.
-    pub(crate) fn of_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         self.with_prefix(namespace, "")
     }
 
-    /// Objects whose name begins so.
+    /// Objects of a namespace whose name begins so.
     pub(crate) fn with_prefix(&self, namespace: &str, prefix: &str) -> Vec<Arc<T>> {
         let from = (namespace.to_owned(), prefix.to_owned());
-        let state = self.lock();
+        let state = self.state.lock();
         let after = state.objects.range(from..);
         after
             .take_while(|((ns, name), _)| ns == namespace && name.starts_with(prefix))
@@ -107,8 +108,8 @@ impl<T: Entry> Cache<T> {
 
     /// Objects of a namespace that this owner controls, or nobody.
     pub(crate) fn owned_or_orphaned(&self, namespace: &str, owner: &str) -> Vec<Arc<T>> {
-        let state = self.lock();
-        let of = |owner: Option<&str>| {
+        let state = self.state.lock();
+        let owned_by = |owner: Option<&str>| {
             let names = state
                 .owned
                 .get(&(namespace.to_owned(), owner.map(str::to_owned)));
@@ -121,23 +122,23 @@ impl<T: Entry> Cache<T> {
             };
             objects.filter_map(object).collect::<Vec<_>>()
         };
-        let mut found = of(Some(owner));
-        found.extend(of(None));
+        let mut found = owned_by(Some(owner));
+        found.extend(owned_by(None));
         found
     }
 
     /// Waits until a whole list was seen.
-    pub(crate) async fn ready(&self) {
+    pub(crate) async fn wait_until_ready(&self) {
         self.wait_for(|state| state.is_ready).await;
     }
 
-    /// Waits until what was written at this revision has been seen.
-    pub(crate) async fn has_seen(&self, version: u64) {
+    /// Waits until what was written at this resource version has been seen.
+    pub(crate) async fn wait_until_seen(&self, version: u64) {
         self.wait_for(|state| state.seen >= version).await;
     }
 
     /// Waits until the object of this name, if it is there, is as it should be.
-    pub(crate) async fn until(
+    pub(crate) async fn wait_for_object(
         &self,
         (namespace, name): (&str, &str),
         is_right: impl Fn(&T) -> bool,
@@ -154,20 +155,16 @@ impl<T: Entry> Cache<T> {
 
     async fn wait_for(&self, condition: impl Fn(&State<T>) -> bool) {
         let mut ticks = self.ticks.subscribe();
-        while !condition(&self.lock()) {
+        while !condition(&self.state.lock()) {
             if ticks.changed().await.is_err() {
                 return;
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<T: Entry> State<T> {
-    fn take(&mut self, event: Event<T>) -> Vec<Change<T>> {
+    fn apply(&mut self, event: Event<T>) -> Vec<Change<T>> {
         match event {
             Event::Apply(object) => {
                 self.seen = self.seen.max(object.version());
@@ -209,7 +206,7 @@ impl<T: Entry> State<T> {
             .seen
             .max(listing.written_before)
             .max(newest.unwrap_or_default());
-        let gone: Vec<Key> = self
+        let gone: Vec<NamespacedName> = self
             .objects
             .keys()
             .filter(|key| !listing.objects.contains_key(*key))
@@ -226,7 +223,7 @@ impl<T: Entry> State<T> {
             self.forget_owner(before);
         }
         self.owned
-            .entry(bin(&*object))
+            .entry(owner_key(&*object))
             .or_default()
             .insert(object.name().to_owned());
         Change {
@@ -235,7 +232,7 @@ impl<T: Entry> State<T> {
         }
     }
 
-    fn remove(&mut self, key: &Key) -> Change<T> {
+    fn remove(&mut self, key: &NamespacedName) -> Change<T> {
         let before = self.objects.remove(key);
         if let Some(before) = &before {
             self.forget_owner(before);
@@ -247,21 +244,21 @@ impl<T: Entry> State<T> {
     }
 
     fn forget_owner(&mut self, object: &T) {
-        let bin = bin(object);
-        if let Some(names) = self.owned.get_mut(&bin) {
+        let key = owner_key(object);
+        if let Some(names) = self.owned.get_mut(&key) {
             names.remove(object.name());
             if names.is_empty() {
-                self.owned.remove(&bin);
+                self.owned.remove(&key);
             }
         }
     }
 }
 
-fn key<T: Entry>(object: &T) -> Key {
+fn key<T: Entry>(object: &T) -> NamespacedName {
     (object.namespace().to_owned(), object.name().to_owned())
 }
 
-fn bin<T: Entry>(object: &T) -> (String, Option<String>) {
+fn owner_key<T: Entry>(object: &T) -> (String, Option<String>) {
     (
         object.namespace().to_owned(),
         object.owner().map(str::to_owned),
@@ -314,49 +311,53 @@ mod tests {
     #[test]
     fn objects_are_found_by_owner_also_after_they_changed_hands() {
         let cache = Cache::default();
-        cache.take(Event::Apply(thing("a", Some("x"), 1)));
-        cache.take(Event::Apply(thing("b", None, 2)));
-        cache.take(Event::Apply(thing("c", Some("y"), 3)));
+        cache.apply(Event::Apply(thing("a", Some("x"), 1)));
+        cache.apply(Event::Apply(thing("b", None, 2)));
+        cache.apply(Event::Apply(thing("c", Some("y"), 3)));
         assert_eq!(names(&cache.owned_or_orphaned("ns", "x")), ["a", "b"]);
-        cache.take(Event::Apply(thing("a", Some("y"), 4)));
+        cache.apply(Event::Apply(thing("a", Some("y"), 4)));
         assert_eq!(names(&cache.owned_or_orphaned("ns", "x")), ["b"]);
-        cache.take(Event::Delete(thing("c", Some("y"), 5)));
+        cache.apply(Event::Delete(thing("c", Some("y"), 5)));
         assert_eq!(names(&cache.owned_or_orphaned("ns", "y")), ["a", "b"]);
         assert_eq!(names(&cache.with_prefix("ns", "b")), ["b"]);
-        assert!(cache.of_namespace("other").is_empty());
+        assert!(cache.in_namespace("other").is_empty());
     }
 
     #[test]
     fn a_write_is_seen_when_its_event_comes_or_a_list_that_began_after_it() {
         let cache = Cache::default();
-        let has_seen = |version| cache.has_seen(version).now_or_never().is_some();
+        let has_seen = |version| cache.wait_until_seen(version).now_or_never().is_some();
         cache.note_written(7);
         assert!(!has_seen(7));
-        cache.take(Event::Apply(thing("a", None, 7)));
+        cache.apply(Event::Apply(thing("a", None, 7)));
         assert!(has_seen(7));
 
-        // Deleted before the next list: no event will ever tell of revision 9.
-        cache.take(Event::Init);
+        // Deleted before the next list: no event will ever come for version 9.
+        cache.apply(Event::Init);
         cache.note_written(9);
-        cache.take(Event::InitDone);
+        cache.apply(Event::InitDone);
         assert!(!has_seen(9), "the list began before");
-        cache.take(Event::Init);
-        cache.take(Event::InitDone);
+        cache.apply(Event::Init);
+        cache.apply(Event::InitDone);
         assert!(has_seen(9));
     }
 
     #[test]
     fn a_list_removes_what_it_does_not_have_and_says_so() {
         let cache = Cache::default();
-        assert!(cache.ready().now_or_never().is_none());
-        cache.take(Event::Apply(thing("a", None, 1)));
-        cache.take(Event::Init);
-        assert!(cache.take(Event::InitApply(thing("b", None, 2))).is_empty());
+        assert!(cache.wait_until_ready().now_or_never().is_none());
+        cache.apply(Event::Apply(thing("a", None, 1)));
+        cache.apply(Event::Init);
+        assert!(
+            cache
+                .apply(Event::InitApply(thing("b", None, 2)))
+                .is_empty()
+        );
         assert!(cache.get("ns", "a").is_some(), "until the list is whole");
-        let changes = cache.take(Event::InitDone);
+        let changes = cache.apply(Event::InitDone);
         assert_eq!(changes.len(), 2);
         assert!(changes[0].after.is_none());
-        assert_eq!(names(&cache.of_namespace("ns")), ["b"]);
-        assert!(cache.ready().now_or_never().is_some());
+        assert_eq!(names(&cache.in_namespace("ns")), ["b"]);
+        assert!(cache.wait_until_ready().now_or_never().is_some());
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use edgegrid_runtime::logging::chain;
 use edgegrid_runtime::{Fence, NotLeader};
 use kube::Client;
 use kube::api::{
@@ -18,9 +19,9 @@ use crate::names::FIELD_MANAGER;
 use crate::rules::version;
 
 /// A call that takes longer is given up; the next pass sees what became of it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What went wrong.
+/// Why a pass over a set failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server refused, or could not be reached.
@@ -28,12 +29,12 @@ pub enum Error {
     Call {
         /// What we were doing.
         call: String,
-        /// Why not.
+        /// What kube's client says about it.
         #[source]
         source: kube::Error,
     },
-    /// Nobody answered.
-    #[error("{call}: no answer within {PATIENCE:?}")]
+    /// The API server did not answer in time.
+    #[error("{call}: no answer within {CALL_TIMEOUT:?}")]
     NoAnswer {
         /// What we were doing.
         call: String,
@@ -43,42 +44,42 @@ pub enum Error {
     NotLeader {
         /// What we were about to do.
         call: String,
-        /// Why not.
+        /// The lease is not ours, or not any more.
         #[source]
         source: NotLeader,
     },
     /// A pod has to wait for an old claim of its name to go.
     #[error("pvc {name} is being deleted")]
-    ClaimLeaving {
-        /// The claim.
+    ClaimBeingDeleted {
+        /// Name of the `PersistentVolumeClaim`.
         name: String,
     },
     /// Several claims of one pod.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("{}", join(.0, |error| chain(error)))]
     Several(Vec<Error>),
     /// The set that we know is not the one that exists.
     #[error("StatefulSet {name} was replaced or is being deleted: it adopts nothing")]
     CannotAdopt {
-        /// The set.
+        /// Name of the StatefulSet.
         name: String,
     },
     /// Something was gone when we wanted to adopt it.
     #[error("{name} is gone or somebody else's meanwhile")]
     Vanished {
-        /// What.
+        /// Name of the pod or revision.
         name: String,
     },
-    /// The watches lag.
+    /// The watches lag behind our own writes.
     #[error("cache of {kind} is older than our last write")]
     StaleCache {
-        /// Of what.
+        /// Plural kind of the objects in the cache.
         kind: &'static str,
     },
 }
 
 impl Error {
     /// The API server's own status, if it answered.
-    fn answer(&self) -> Option<&kube::core::Status> {
+    fn status(&self) -> Option<&kube::core::Status> {
         match self {
             Error::Call {
                 source: kube::Error::Api(status),
@@ -89,33 +90,37 @@ impl Error {
     }
 
     pub(crate) fn is_not_found(&self) -> bool {
-        self.answer().is_some_and(kube::core::Status::is_not_found)
+        self.status().is_some_and(kube::core::Status::is_not_found)
     }
 
     pub(crate) fn is_already_exists(&self) -> bool {
-        self.answer()
+        self.status()
             .is_some_and(kube::core::Status::is_already_exists)
     }
 
     pub(crate) fn is_conflict(&self) -> bool {
-        self.answer().is_some_and(kube::core::Status::is_conflict)
+        self.status().is_some_and(kube::core::Status::is_conflict)
     }
 
     pub(crate) fn is_invalid(&self) -> bool {
-        self.answer().is_some_and(kube::core::Status::is_invalid)
+        self.status().is_some_and(kube::core::Status::is_invalid)
     }
 
-    /// For users: what the API server said, as Kubernetes' events show it.
+    /// For users: the message of the API server, as Kubernetes' events show it.
     pub(crate) fn for_users(&self) -> String {
         match self {
             Error::Call {
                 source: kube::Error::Api(status),
                 ..
             } => status.message.clone(),
-            Error::Call { call, source } => format!("{call}: {source}"),
-            other => other.to_string(),
+            Error::Several(errors) => join(errors, Error::for_users),
+            other => chain(other),
         }
     }
+}
+
+fn join(errors: &[Error], text: impl Fn(&Error) -> String) -> String {
+    errors.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
 /// What an answer says about the object that was written.
@@ -153,11 +158,11 @@ impl Calls<'_> {
         name: &str,
         body: &Value,
     ) -> Result<Written, Error> {
-        self.create_as_written(kind, name, body.to_string()).await
+        self.create_text(kind, name, body.to_string()).await
     }
 
     /// Creates an object whose very bytes matter.
-    pub(crate) async fn create_as_written(
+    pub(crate) async fn create_text(
         &self,
         kind: &ApiResource,
         name: &str,
@@ -195,7 +200,7 @@ impl Calls<'_> {
     }
 
     /// The object as it would be after a patch.
-    pub(crate) async fn try_patch(
+    pub(crate) async fn dry_run_patch(
         &self,
         kind: &ApiResource,
         name: &str,
@@ -229,23 +234,19 @@ impl Calls<'_> {
     }
 
     /// The object as it is stored, not as a cache has it.
-    pub(crate) async fn live(
-        &self,
-        kind: &ApiResource,
-        name: &str,
-    ) -> Result<DynamicObject, Error> {
+    pub(crate) async fn get(&self, kind: &ApiResource, name: &str) -> Result<DynamicObject, Error> {
         let request = self.path(kind).get(name, &GetParams::default());
         self.send(Call::new("get", kind, name), request).await
     }
 
     /// By when an answer must have come: sooner where a write has to end before somebody else may lead.
-    fn until(&self, request: &http::Request<Vec<u8>>) -> Result<Instant, NotLeader> {
-        let patience = Instant::now() + PATIENCE;
+    fn deadline(&self, request: &http::Request<Vec<u8>>) -> Result<Instant, NotLeader> {
+        let timeout = Instant::now() + CALL_TIMEOUT;
         if request.method() == http::Method::GET {
-            return Ok(patience);
+            return Ok(timeout);
         }
         let limit = self.fence.check()?;
-        Ok(limit.map_or(patience, |limit| limit.min(patience)))
+        Ok(limit.map_or(timeout, |limit| limit.min(timeout)))
     }
 
     fn path(&self, kind: &ApiResource) -> Request {
@@ -262,11 +263,11 @@ impl Calls<'_> {
             source,
         };
         let request = request.map_err(kube::Error::BuildRequest).map_err(failed)?;
-        let until = self.until(&request).map_err(|source| Error::NotLeader {
+        let deadline = self.deadline(&request).map_err(|source| Error::NotLeader {
             call: call.to_string(),
             source,
         })?;
-        match tokio::time::timeout_at(until, self.client.request(request)).await {
+        match tokio::time::timeout_at(deadline, self.client.request(request)).await {
             Ok(answer) => answer.map_err(failed),
             Err(_) => Err(Error::NoAnswer {
                 call: call.to_string(),

@@ -33,7 +33,7 @@ pub(crate) fn revisions() -> ApiResource {
     ApiResource::erase::<ControllerRevision>(&())
 }
 
-/// Keeps what is needed of a pod.
+/// Reduces a pod to what the rules read.
 pub(crate) fn pod(wire: WirePod) -> Pod {
     Pod::new(wire.metadata, wire.spec, &wire.status.unwrap_or_default())
 }

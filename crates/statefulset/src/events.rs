@@ -1,12 +1,13 @@
-//! Telling users, without flooding them or the API server: the same limits as client-go's recorder.
+//! Records events without flooding users or the API server: with the limits of client-go's recorder.
 //!
-//! Ten similar events in ten minutes are told one by one, the rest in one that counts; and one set has
-//! twenty-five events at once and then one every five minutes.
+//! Ten similar events in ten minutes are recorded one by one, the rest in one that counts; and one set may
+//! have twenty-five events at once and then one every five minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use edgegrid_runtime::Fence;
+use edgegrid_runtime::logging::chain;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::Client;
@@ -15,33 +16,33 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::calls::Calls;
-use crate::controller::Clock;
+use crate::config::Clock;
 use crate::names::{COMPONENT, SET_API_VERSION, SET_KIND};
 use crate::rules::{Notice, Set};
 
-/// More than this waiting to be told are dropped, as in Kubernetes.
-const QUEUE: usize = 1000;
+/// Events that may wait to be written; more are dropped, as in client-go.
+const QUEUE_LENGTH: usize = 1000;
 const SIMILAR: usize = 10;
 const SIMILAR_FOR: SignedDuration = SignedDuration::from_mins(10);
 const BURST: f64 = 25.0;
 const REFILL_SECONDS: f64 = 300.0;
 /// Groups of events that are remembered.
-const MEMORY: usize = 4096;
+const MAX_GROUPS: usize = 4096;
 
-/// Where events are handed in.
+/// Takes events to record.
 #[derive(Clone)]
 pub(crate) struct Events(mpsc::Sender<(Arc<Set>, Notice)>);
 
-/// Events that wait to be told.
-pub(crate) type Waiting = mpsc::Receiver<(Arc<Set>, Notice)>;
+/// Events that wait to be written.
+pub(crate) type Pending = mpsc::Receiver<(Arc<Set>, Notice)>;
 
 impl Events {
-    pub(crate) fn new() -> (Self, Waiting) {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+    pub(crate) fn new() -> (Self, Pending) {
+        let (sender, receiver) = mpsc::channel(QUEUE_LENGTH);
         (Self(sender), receiver)
     }
 
-    pub(crate) fn tell(&self, set: &Arc<Set>, notice: Notice) {
+    pub(crate) fn record(&self, set: &Arc<Set>, notice: Notice) {
         if notice.is_warning {
             tracing::warn!(
                 namespace = set.namespace,
@@ -60,18 +61,19 @@ impl Events {
             );
         }
         if self.0.try_send((set.clone(), notice)).is_err() {
-            tracing::debug!("too many events at once, one is not told");
+            let (namespace, set) = (&set.namespace, &set.name);
+            tracing::debug!(namespace, set, "event queue full, dropping event");
         }
     }
 }
 
-/// Tells events until nobody hands in any more.
-pub(crate) async fn tell_all(client: Client, fence: Fence, mut waiting: Waiting, clock: Clock) {
+/// Writes events until there is nobody left who could record one.
+pub(crate) async fn write_events(client: Client, fence: Fence, mut pending: Pending, clock: Clock) {
     let mut correlator = Correlator::default();
     let kind = ApiResource::erase::<Event>(&());
-    while let Some((set, notice)) = waiting.recv().await {
+    while let Some((set, notice)) = pending.recv().await {
         let now = clock();
-        let Some(posting) = correlator.admit(&set, &notice, now) else {
+        let Some(posting) = correlator.correlate(&set, &notice, now) else {
             continue;
         };
         let calls = Calls {
@@ -79,7 +81,7 @@ pub(crate) async fn tell_all(client: Client, fence: Fence, mut waiting: Waiting,
             fence: &fence,
             namespace: &set.namespace,
         };
-        let told = if posting.count > 1 {
+        let written = if posting.count > 1 {
             let patch = json!({ "count": posting.count, "lastTimestamp": stamp(now), "message": posting.message });
             calls
                 .patch(&kind, &posting.name, Patch::Merge(&patch))
@@ -89,8 +91,9 @@ pub(crate) async fn tell_all(client: Client, fence: Fence, mut waiting: Waiting,
                 .create(&kind, &posting.name, &event(&set, &notice, &posting, now))
                 .await
         };
-        if let Err(error) = told {
-            tracing::debug!(%error, "event not told");
+        if let Err(error) = written {
+            let (namespace, set, error) = (&set.namespace, &set.name, chain(&error));
+            tracing::debug!(namespace, set, error, "cannot write event");
         }
     }
 }
@@ -107,15 +110,16 @@ struct Posting {
 struct Correlator {
     groups: BTreeMap<(String, bool, String), Group>,
     buckets: BTreeMap<String, Bucket>,
-    told: u64,
+    /// Counts all events, for the names of new ones.
+    count: u64,
 }
 
 /// Events that differ in their message only.
 struct Group {
     messages: BTreeSet<String>,
     last: Timestamp,
-    /// Name and count of what was told, by message; those told together have none.
-    told: BTreeMap<Option<String>, (String, i64)>,
+    /// Name and count of what was written, by message; combined events have none.
+    written: BTreeMap<Option<String>, (String, i64)>,
 }
 
 struct Bucket {
@@ -124,8 +128,8 @@ struct Bucket {
 }
 
 impl Correlator {
-    fn admit(&mut self, set: &Set, notice: &Notice, now: Timestamp) -> Option<Posting> {
-        if self.groups.len() > MEMORY || self.buckets.len() > MEMORY {
+    fn correlate(&mut self, set: &Set, notice: &Notice, now: Timestamp) -> Option<Posting> {
+        if self.groups.len() > MAX_GROUPS || self.buckets.len() > MAX_GROUPS {
             self.groups.clear();
             self.buckets.clear();
         }
@@ -133,7 +137,7 @@ impl Correlator {
         let group = self.groups.entry(key).or_insert_with(|| Group {
             messages: BTreeSet::new(),
             last: now,
-            told: BTreeMap::new(),
+            written: BTreeMap::new(),
         });
         if now.duration_since(group.last) > SIMILAR_FOR {
             group.messages.clear();
@@ -144,30 +148,30 @@ impl Correlator {
         if !is_alone {
             group.messages.pop_first();
         }
-        self.told += 1;
+        self.count += 1;
         let fresh = format!(
             "{}.{:x}",
             set.name,
-            now.as_nanosecond() + i128::from(self.told)
+            now.as_nanosecond() + i128::from(self.count)
         );
-        let told = group
-            .told
+        let written = group
+            .written
             .entry(is_alone.then(|| notice.message.clone()))
             .or_insert((fresh, 0));
-        told.1 += 1;
+        written.1 += 1;
         let posting = Posting {
-            name: told.0.clone(),
-            count: told.1,
+            name: written.0.clone(),
+            count: written.1,
             message: if is_alone {
                 notice.message.clone()
             } else {
                 format!("(combined from similar events): {}", notice.message)
             },
         };
-        self.has_token(&set.uid, now).then_some(posting)
+        self.take_token(&set.uid, now).then_some(posting)
     }
 
-    fn has_token(&mut self, uid: &str, now: Timestamp) -> bool {
+    fn take_token(&mut self, uid: &str, now: Timestamp) -> bool {
         let bucket = self.buckets.entry(uid.to_owned()).or_insert(Bucket {
             tokens: BURST,
             filled: now,
@@ -175,9 +179,9 @@ impl Correlator {
         let passed = now.duration_since(bucket.filled).as_secs_f64();
         bucket.tokens = (bucket.tokens + passed / REFILL_SECONDS).min(BURST);
         bucket.filled = now;
-        let has = bucket.tokens >= 1.0;
-        bucket.tokens -= f64::from(u8::from(has));
-        has
+        let is_allowed = bucket.tokens >= 1.0;
+        bucket.tokens -= f64::from(u8::from(is_allowed));
+        is_allowed
     }
 }
 
@@ -231,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_event_is_counted_instead_of_told_again() {
+    fn the_same_event_is_counted_instead_of_written_again() {
         let (mut correlator, set) = (Correlator::default(), set());
         let now = Timestamp::UNIX_EPOCH;
-        let first = correlator.admit(&set, &notice("a"), now).unwrap();
-        let second = correlator.admit(&set, &notice("a"), now).unwrap();
+        let first = correlator.correlate(&set, &notice("a"), now).unwrap();
+        let second = correlator.correlate(&set, &notice("a"), now).unwrap();
         assert_eq!((first.count, second.count), (1, 2));
         assert_eq!(first.name, second.name);
-        let other = correlator.admit(&set, &notice("b"), now).unwrap();
+        let other = correlator.correlate(&set, &notice("b"), now).unwrap();
         assert_ne!(other.name, first.name);
     }
 
@@ -247,15 +251,15 @@ mod tests {
         let (mut correlator, set) = (Correlator::default(), set());
         let mut now = Timestamp::UNIX_EPOCH;
         for number in 0..9 {
-            let told = correlator.admit(&set, &notice(&number.to_string()), now);
-            assert_eq!(told.unwrap().message, number.to_string());
+            let event = correlator.correlate(&set, &notice(&number.to_string()), now);
+            assert_eq!(event.unwrap().message, number.to_string());
         }
-        let tenth = correlator.admit(&set, &notice("9"), now).unwrap();
-        let next = correlator.admit(&set, &notice("10"), now).unwrap();
+        let tenth = correlator.correlate(&set, &notice("9"), now).unwrap();
+        let next = correlator.correlate(&set, &notice("10"), now).unwrap();
         assert_eq!(tenth.message, "(combined from similar events): 9");
         assert_eq!((tenth.count, next.count), (1, 2));
         now += SignedDuration::from_mins(11);
-        let later = correlator.admit(&set, &notice("11"), now).unwrap();
+        let later = correlator.correlate(&set, &notice("11"), now).unwrap();
         assert_eq!(later.message, "11");
     }
 
@@ -263,10 +267,10 @@ mod tests {
     fn a_set_has_twenty_five_events_at_once_and_then_one_in_five_minutes() {
         let (mut correlator, set) = (Correlator::default(), set());
         let mut now = Timestamp::UNIX_EPOCH;
-        let told = (0..40).filter(|_| correlator.admit(&set, &notice("a"), now).is_some());
-        assert_eq!(told.count(), 25);
+        let allowed = (0..40).filter(|_| correlator.correlate(&set, &notice("a"), now).is_some());
+        assert_eq!(allowed.count(), 25);
         now += SignedDuration::from_mins(5);
-        assert!(correlator.admit(&set, &notice("a"), now).is_some());
-        assert!(correlator.admit(&set, &notice("a"), now).is_none());
+        assert!(correlator.correlate(&set, &notice("a"), now).is_some());
+        assert!(correlator.correlate(&set, &notice("a"), now).is_none());
     }
 }

@@ -20,18 +20,21 @@
 mod act;
 mod cache;
 mod calls;
+mod config;
+mod context;
 mod controller;
 mod entries;
 mod events;
-mod foreign;
 mod metrics;
 pub mod names;
+mod other_managers;
+mod queue;
 pub mod rbac;
 pub mod rules;
-mod wake;
 mod watches;
 mod written;
 
 pub use calls::Error;
-pub use controller::{Clock, Config, run};
+pub use config::{Clock, Config};
+pub use controller::run;
 pub use metrics::Metrics;

@@ -15,7 +15,7 @@ use crate::calls::Error;
 pub struct Metrics {
     passes: Family<Outcome, Counter>,
     seconds: Histogram,
-    foreign: Counter,
+    skipped: Counter,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -28,13 +28,13 @@ impl Default for Metrics {
         Self {
             passes: Family::default(),
             seconds: Histogram::new(exponential_buckets(0.001, 4.0, 8)),
-            foreign: Counter::default(),
+            skipped: Counter::default(),
         }
     }
 }
 
 impl Metrics {
-    /// Shows them in `registry`.
+    /// Registers all counts in `registry`.
     pub fn register(&self, registry: &mut Registry) {
         let ours = registry.sub_registry_with_prefix("statefulset");
         ours.register(
@@ -49,22 +49,22 @@ impl Metrics {
         );
         ours.register(
             "stood_back",
-            "Passes left to another controller",
-            self.foreign.clone(),
+            "Passes skipped because another controller acts on the set",
+            self.skipped.clone(),
         );
     }
 
     pub(crate) fn observe(&self, error: Option<&Error>, took: Duration) {
         let outcome = match error {
             None => "completed",
-            Some(Error::StaleCache { .. } | Error::ClaimLeaving { .. }) => "waiting",
+            Some(Error::StaleCache { .. } | Error::ClaimBeingDeleted { .. }) => "waiting",
             Some(_) => "failed",
         };
         self.passes.get_or_create(&Outcome { outcome }).inc();
         self.seconds.observe(took.as_secs_f64());
     }
 
-    pub(crate) fn foreign(&self) {
-        self.foreign.inc();
+    pub(crate) fn count_skipped(&self) {
+        self.skipped.inc();
     }
 }

@@ -1,6 +1,6 @@
 //! Every name of Kubernetes' StatefulSet contract that this crate reads or writes, in one place.
 
-/// Who we say we are in events: what users and dashboards look for.
+/// The component of our events: what users and dashboards look for.
 pub const COMPONENT: &str = "statefulset-controller";
 /// Field manager of everything we write.
 pub const FIELD_MANAGER: &str = "edgegrid-statefulset";

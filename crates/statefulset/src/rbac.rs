@@ -9,14 +9,14 @@ pub const RULES: &[Rule] = &[
         resources: &["statefulsets"],
         objects: Objects::All,
         verbs: &["get", "list", "watch", "patch"],
-        why: "what is wanted; a last look before adopting; dry runs that ask for defaults, which need patch",
+        why: "what is wanted; a read before adopting; dry runs that ask for defaults, which need patch",
     },
     Rule {
         group: "apps",
         resources: &["statefulsets/status"],
         objects: Objects::All,
         verbs: &["patch"],
-        why: "what became of it",
+        why: "what became of a set",
     },
     Rule {
         group: "apps",
@@ -58,7 +58,7 @@ pub const RULES: &[Rule] = &[
         resources: &["events"],
         objects: Objects::All,
         verbs: &["create", "patch"],
-        why: "tells people; an event that repeats is counted up",
+        why: "events for people; one that repeats is counted up",
     },
     Rule {
         group: "coordination.k8s.io",

@@ -35,18 +35,21 @@ use serde_json::Value;
 pub use canonical::text as canonical_text;
 pub use claim::{Claim, claim_name, claim_names};
 pub use identity::{ordinal, pod_name, set_reference};
-pub use notice::{Notice, Verb, foreign_controller, of_claim, of_pod};
+pub use notice::{Notice, Verb, claim_notice, foreign_controller, pod_notice};
 pub use pod::{Owner, Phase, Pod, Readiness, Spec as PodSpec, Status as PodStatus};
 pub use revision::{
-    Revision, Template, doubtful, hash, is_template_of, payload, revision_name, with_template_of,
+    Revision, Template, hash, is_template_of, payload, possibly_equivalent, revision_name,
+    with_template_of,
 };
-pub use set::{Keep, Limits, Management, Retention, Set, Share, Strategy, Unreadable};
+pub use set::{
+    ClaimRetention, Limits, Management, ParseError, RetentionPolicy, Set, Share, Strategy,
+};
 pub use status::Status;
 
 /// All that a decision rests on.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// The set.
+    /// The StatefulSet that is planned.
     pub set: Arc<Set>,
     /// Pods that it controls, and pods of its namespace that nobody controls.
     pub pods: Vec<Arc<Pod>>,
@@ -71,11 +74,11 @@ pub struct Plan {
     pub forget: Vec<Step>,
     /// The status before a rollout's deletions; see [`Status::after`].
     pub status: Status,
-    /// What to tell beside what the steps tell themselves.
+    /// Events beside those of the steps themselves.
     pub events: Vec<Notice>,
-    /// When to look again although nothing happened.
+    /// When to plan again although nothing happened.
     pub recheck: Option<Duration>,
-    /// Claims whose change would let the plan go on.
+    /// Claims that must change before the plan can go on.
     pub awaited_claims: Vec<String>,
 }
 
@@ -86,7 +89,7 @@ pub struct Stage {
     pub pace: Pace,
     /// What they are for.
     pub purpose: Purpose,
-    /// The steps.
+    /// Steps of the stage, in their order.
     pub steps: Vec<Step>,
 }
 
@@ -102,7 +105,7 @@ pub enum Pace {
 /// What a stage is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Adopting and releasing.
+    /// Adopting and releasing pods and revisions.
     Ownership,
     /// The revisions of the set.
     Revision,
@@ -117,78 +120,78 @@ pub enum Purpose {
 pub enum Step {
     /// Take an orphaned revision.
     AdoptRevision {
-        /// Its name.
+        /// Name of the revision.
         name: String,
-        /// Only this one.
+        /// Precondition: the revision still has this uid.
         uid: String,
     },
     /// Store the set's template.
     CreateRevision {
-        /// Its name.
+        /// Name of the revision.
         name: String,
-        /// The whole object.
+        /// The whole revision as it is sent.
         body: Value,
     },
     /// Make a stored template the latest one again.
     RenumberRevision {
-        /// Its name.
+        /// Name of the revision.
         name: String,
-        /// Unless it changed.
+        /// Precondition: the revision still has this version.
         resource_version: String,
-        /// Its new place.
+        /// Its new number in the history.
         number: i64,
     },
-    /// Forget a template.
+    /// Delete the revision of a template that nothing uses.
     DeleteRevision {
-        /// Its name.
+        /// Name of the revision.
         name: String,
-        /// Only this one.
+        /// Precondition: the revision still has this uid.
         uid: String,
     },
     /// Take an orphaned pod.
     AdoptPod {
-        /// Its name.
+        /// Name of the pod.
         name: String,
-        /// Only this one.
+        /// Precondition: the pod still has this uid.
         uid: String,
     },
     /// Let a pod go that does not match any more.
     ReleasePod {
-        /// Its name.
+        /// Name of the pod.
         name: String,
-        /// Only this one.
+        /// Precondition: the pod still has this uid.
         uid: String,
     },
     /// Make a pod, its claims first.
     CreatePod {
-        /// Its name.
+        /// Name of the pod.
         name: String,
-        /// The whole object.
+        /// The whole pod as it is sent.
         body: Value,
-        /// Its claims.
+        /// What the claims of the pod need.
         claims: Vec<ClaimStep>,
     },
     /// Make the claims of a pod right.
-    MendClaims {
-        /// The pod.
+    RepairClaims {
+        /// Name of the pod that uses the claims.
         pod: String,
-        /// Its claims.
+        /// What the claims of the pod need.
         claims: Vec<ClaimStep>,
     },
     /// Give a pod its identity back.
     UpdatePod {
-        /// Its name.
+        /// Name of the pod.
         name: String,
         /// A strategic merge patch, unless only its claims are wrong.
         patch: Option<Value>,
-        /// Its claims.
+        /// What the claims of the pod need.
         claims: Vec<ClaimStep>,
     },
-    /// Remove a pod.
+    /// Delete this pod and no successor of its name.
     DeletePod {
-        /// Its name.
+        /// Name of the pod.
         name: String,
-        /// Only this one.
+        /// Precondition: the pod still has this uid.
         uid: String,
     },
 }
@@ -196,23 +199,23 @@ pub enum Step {
 /// What a pod's claim needs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClaimStep {
-    /// It is missing.
+    /// The claim does not exist.
     Create {
-        /// Its name.
+        /// Name of the claim.
         name: String,
-        /// The whole object.
+        /// The whole claim as it is sent.
         body: Value,
     },
     /// It is on its way out: the pod must wait.
     Await {
-        /// Its name.
+        /// Name of the claim.
         name: String,
     },
     /// Its owners are wrong.
-    Own {
-        /// Its name.
+    SetOwners {
+        /// Name of the claim.
         name: String,
-        /// Unless it changed.
+        /// Precondition: the claim still has this version.
         resource_version: String,
         /// All owners it shall have.
         owners: Vec<OwnerReference>,
@@ -230,7 +233,7 @@ pub fn plan(world: &World) -> Plan {
         };
     }
     let history = revision::history(world);
-    let chosen = revision::choose(world, &history);
+    let chosen = revision::choose_revisions(world, &history);
     let claimed = ownership::claim_pods(world);
     let base = Status {
         observed_generation: set.generation,
@@ -247,7 +250,7 @@ pub fn plan(world: &World) -> Plan {
             ..Plan::default()
         };
     }
-    let lineup = order::line_up(set, &claimed.pods);
+    let lineup = order::line_up_pods(set, &claimed.pods);
     let mut plan = Plan {
         status: base.count(set, lineup.pods(), world.now),
         recheck: recheck(world, &claimed.pods),
@@ -262,13 +265,18 @@ pub fn plan(world: &World) -> Plan {
     plan.stage(Pace::OneByOne, Purpose::Ownership, ownership);
     let revision = chosen.step.clone().into_iter().collect();
     plan.stage(Pace::OneByOne, Purpose::Revision, revision);
-    arrange(world, &chosen, &lineup, &mut plan);
+    plan_scale_and_rollout(world, &chosen, &lineup, &mut plan);
     plan
 }
 
 /// Adds what the scale of the set needs, and its rollout if it needs nothing.
-fn arrange(world: &World, chosen: &revision::Chosen, lineup: &order::Lineup, plan: &mut Plan) {
-    let flow = order::arrange(world, chosen, lineup, plan);
+fn plan_scale_and_rollout(
+    world: &World,
+    chosen: &revision::Chosen,
+    lineup: &order::Lineup,
+    plan: &mut Plan,
+) {
+    let flow = order::plan_scale(world, chosen, lineup, plan);
     if let (Strategy::RollingUpdate(_), order::Flow::Settled) = (&world.set.strategy, flow) {
         let steps = update::deletions(world, &chosen.update.name, lineup);
         plan.stage(Pace::OneByOne, Purpose::Rollout, steps);

@@ -1,20 +1,21 @@
-//! Read your writes: a set is not looked at again before the caches show what was written for it.
+//! Read your writes: there is no pass over a set before the caches show what was written for it.
 //!
 //! Without this, a pass on an old cache would make a pod a second time or delete its successor's
 //! place; names and preconditions would save us, at the price of refused calls and wrong events.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::cache::{Cache, Entry};
 use crate::calls::Error;
 use crate::rules::{Claim, Pod, Revision, Set};
 
-/// Longer than any watch lags that still lives.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than any watch lags that is still alive.
+const CACHE_LAG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// All that is watched.
+/// The caches of all that is watched.
 #[derive(Default)]
 pub(crate) struct Caches {
     pub(crate) sets: Cache<Set>,
@@ -23,9 +24,9 @@ pub(crate) struct Caches {
     pub(crate) revisions: Cache<Revision>,
 }
 
-/// A resource that is written.
+/// The four resources that are watched and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Watched {
     Sets,
     Pods,
     Claims,
@@ -44,35 +45,44 @@ struct Marks {
     pods: u64,
     claims: u64,
     revisions: u64,
-    /// Pods deleted, name and uid: until they are seen to go.
+    /// Pods that were deleted, name and uid: until they are seen to go.
     deleted: BTreeMap<String, String>,
 }
 
 impl Caches {
     /// Waits until every resource was listed.
-    pub(crate) async fn ready(&self) {
-        self.sets.ready().await;
-        self.pods.ready().await;
-        self.claims.ready().await;
-        self.revisions.ready().await;
+    pub(crate) async fn wait_until_ready(&self) {
+        self.sets.wait_until_ready().await;
+        self.pods.wait_until_ready().await;
+        self.claims.wait_until_ready().await;
+        self.revisions.wait_until_ready().await;
     }
 
     /// Waits until everything that was written for a set can be seen.
-    pub(crate) async fn show(&self, writes: &Writes, set: &Set) -> Result<(), Error> {
-        let Some(marks) = writes.of(&set.uid) else {
+    pub(crate) async fn wait_for_writes(&self, writes: &Writes, set: &Set) -> Result<(), Error> {
+        let Some(marks) = writes.marks(&set.uid) else {
             return Ok(());
         };
-        within("StatefulSets", self.sets.has_seen(marks.sets)).await?;
-        within("Pods", self.pods.has_seen(marks.pods)).await?;
-        within("PersistentVolumeClaims", self.claims.has_seen(marks.claims)).await?;
-        within(
+        in_time("StatefulSets", self.sets.wait_until_seen(marks.sets)).await?;
+        in_time("Pods", self.pods.wait_until_seen(marks.pods)).await?;
+        in_time(
+            "PersistentVolumeClaims",
+            self.claims.wait_until_seen(marks.claims),
+        )
+        .await?;
+        in_time(
             "ControllerRevisions",
-            self.revisions.has_seen(marks.revisions),
+            self.revisions.wait_until_seen(marks.revisions),
         )
         .await?;
         for (name, uid) in &marks.deleted {
             let is_leaving = |pod: &Pod| pod.uid != *uid || pod.is_terminating;
-            within("Pods", self.pods.until((&set.namespace, name), is_leaving)).await?;
+            in_time(
+                "Pods",
+                self.pods
+                    .wait_for_object((&set.namespace, name), is_leaving),
+            )
+            .await?;
         }
         writes.forget(&set.uid);
         Ok(())
@@ -80,43 +90,39 @@ impl Caches {
 }
 
 impl Writes {
-    /// A write for a set, at this revision.
-    pub(crate) fn note(&self, caches: &Caches, uid: &str, kind: Kind, version: u64) {
-        let mut all = self.lock();
+    /// Notes a write for a set, at this resource version.
+    pub(crate) fn note(&self, caches: &Caches, uid: &str, resource: Watched, version: u64) {
+        let mut all = self.marks.lock();
         let marks = all.entry(uid.to_owned()).or_default();
-        let mark = match kind {
-            Kind::Sets => &mut marks.sets,
-            Kind::Pods => &mut marks.pods,
-            Kind::Claims => &mut marks.claims,
-            Kind::Revisions => &mut marks.revisions,
+        let mark = match resource {
+            Watched::Sets => &mut marks.sets,
+            Watched::Pods => &mut marks.pods,
+            Watched::Claims => &mut marks.claims,
+            Watched::Revisions => &mut marks.revisions,
         };
         *mark = version.max(*mark);
-        match kind {
-            Kind::Sets => note(&caches.sets, version),
-            Kind::Pods => note(&caches.pods, version),
-            Kind::Claims => note(&caches.claims, version),
-            Kind::Revisions => note(&caches.revisions, version),
+        match resource {
+            Watched::Sets => note(&caches.sets, version),
+            Watched::Pods => note(&caches.pods, version),
+            Watched::Claims => note(&caches.claims, version),
+            Watched::Revisions => note(&caches.revisions, version),
         }
     }
 
-    /// A pod deleted for a set.
+    /// Notes a pod that was deleted for a set.
     pub(crate) fn note_deleted(&self, uid: &str, pod: (&str, &str)) {
-        let mut all = self.lock();
+        let mut all = self.marks.lock();
         let marks = all.entry(uid.to_owned()).or_default();
         marks.deleted.insert(pod.0.to_owned(), pod.1.to_owned());
     }
 
-    /// The set has gone, or everything was seen.
+    /// Forgets a set that was deleted, or whose writes were all seen.
     pub(crate) fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
+        self.marks.lock().remove(uid);
     }
 
-    fn of(&self, uid: &str) -> Option<Marks> {
-        self.lock().get(uid).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Marks>> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn marks(&self, uid: &str) -> Option<Marks> {
+        self.marks.lock().get(uid).cloned()
     }
 }
 
@@ -124,7 +130,7 @@ fn note<T: Entry>(cache: &Cache<T>, version: u64) {
     cache.note_written(version);
 }
 
-async fn within(kind: &'static str, seen: impl Future<Output = ()>) -> Result<(), Error> {
-    let seen = tokio::time::timeout(PATIENCE, seen).await;
+async fn in_time(kind: &'static str, seen: impl Future<Output = ()>) -> Result<(), Error> {
+    let seen = tokio::time::timeout(CACHE_LAG_TIMEOUT, seen).await;
     seen.map_err(|_| Error::StaleCache { kind })
 }

@@ -11,14 +11,14 @@ pub struct Write {
     pub key: Arc<str>,
     /// What must hold of the key for the whole transaction to go ahead.
     pub expect: Expect,
-    /// What to do.
+    /// The new value of the key, or its deletion.
     pub change: Change,
 }
 
 /// The condition a write is made under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever is there.
+    /// No condition: the key may exist or not.
     Anything,
     /// The key is absent.
     Absent,
@@ -96,7 +96,7 @@ impl Journal for Forgetful {
 }
 
 impl Expect {
-    pub(crate) fn holds(self, found: Option<u64>) -> bool {
+    pub(crate) fn matches(self, found: Option<u64>) -> bool {
         match self {
             Expect::Anything => true,
             Expect::Absent => found.is_none(),

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::mem::size_of;
 use std::sync::Arc;
 
-/// How many events one hold of the lock may look at.
-pub(crate) const STRETCH: u64 = 512;
+/// How many events a reader looks at before it lets go of the lock.
+pub(crate) const MAX_EVENTS_PER_LOCK: u64 = 512;
 
 /// How much of the past is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

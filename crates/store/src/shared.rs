@@ -5,7 +5,7 @@
 
 use crate::commit::Journal;
 use crate::entry::Event;
-use crate::history::{RevisionError, STRETCH};
+use crate::history::{MAX_EVENTS_PER_LOCK, RevisionError};
 use crate::state::State;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl<M> Shared<M> {
         let mut cursor = after;
         while cursor < through {
             let state = self.read();
-            let stop = through.min(cursor.saturating_add(STRETCH));
+            let stop = through.min(cursor.saturating_add(MAX_EVENTS_PER_LOCK));
             while cursor < stop {
                 let Some(event) = state.history.at(cursor + 1) else {
                     return Err(RevisionError::TooOld {

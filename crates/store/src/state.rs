@@ -34,7 +34,7 @@ impl<M> State<M> {
             }
             let old = self.entries.get(&*write.key).cloned();
             let (expected, found) = (write.expect, old.as_ref().map(|old| old.revision));
-            if !expected.holds(found) {
+            if !expected.matches(found) {
                 let key = write.key;
                 return Err(CommitError::Conflict {
                     key,

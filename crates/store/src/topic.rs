@@ -15,7 +15,7 @@ pub(crate) struct Topic {
     dropped: u64,
     revisions: VecDeque<u64>,
     /// The last relevant revision; watchers sleep on it.
-    wake: watch::Sender<u64>,
+    sender: watch::Sender<u64>,
 }
 
 /// What the index says about a watcher's next event.
@@ -37,7 +37,7 @@ impl Topic {
             since,
             dropped: since,
             revisions: VecDeque::new(),
-            wake: watch::Sender::new(since),
+            sender: watch::Sender::new(since),
         }
     }
 
@@ -78,21 +78,21 @@ impl Topics {
             .0
             .entry(prefix.as_bytes().into())
             .or_insert_with(|| Topic::new(revision));
-        topic.wake.subscribe()
+        topic.sender.subscribe()
     }
 
     /// Gives a subscription back; the last one takes the topic with it.
     pub(crate) fn unsubscribe(&mut self, prefix: &str, receiver: watch::Receiver<u64>) {
         drop(receiver);
         if self
-            .of(prefix)
-            .is_some_and(|topic| topic.wake.receiver_count() == 0)
+            .get(prefix)
+            .is_some_and(|topic| topic.sender.receiver_count() == 0)
         {
             self.0.remove(prefix.as_bytes());
         }
     }
 
-    pub(crate) fn of(&self, prefix: &str) -> Option<&Topic> {
+    pub(crate) fn get(&self, prefix: &str) -> Option<&Topic> {
         self.0.get(prefix.as_bytes())
     }
 
@@ -120,7 +120,7 @@ impl Topics {
             };
             if key.as_bytes().starts_with(prefix) {
                 topic.record(revision, compacted);
-                awake.push(topic.wake.clone());
+                awake.push(topic.sender.clone());
                 bound = prefix.len().checked_sub(1);
             } else {
                 bound = Some(common_length(key.as_bytes(), prefix));
@@ -144,14 +144,14 @@ mod tests {
         let prefixes = [
             "", "a/", "a/b", "a/b/", "a/bc", "a/ba", "a/b/x", "a/b/xy", "b", "a/b/w",
         ];
-        let held: Vec<_> = prefixes.map(|prefix| topics.subscribe(prefix, 0)).into();
+        let subscriptions: Vec<_> = prefixes.map(|prefix| topics.subscribe(prefix, 0)).into();
         topics.record("a/b/x", 7, 0);
         let reached: Vec<_> = prefixes
             .into_iter()
-            .filter(|prefix| topics.of(prefix).unwrap().next(0, 0) == Next::At(7))
+            .filter(|prefix| topics.get(prefix).unwrap().next(0, 0) == Next::At(7))
             .collect();
         assert_eq!(reached, ["", "a/", "a/b", "a/b/", "a/b/x"]);
-        for (prefix, receiver) in prefixes.into_iter().zip(held) {
+        for (prefix, receiver) in prefixes.into_iter().zip(subscriptions) {
             topics.unsubscribe(prefix, receiver);
         }
         assert_eq!(topics.len(), 0);
@@ -161,12 +161,12 @@ mod tests {
     fn a_quiet_topic_survives_compaction_and_a_lost_event_shows() {
         let mut topics = Topics::default();
         let _held = topics.subscribe("a/", 10);
-        assert_eq!(topics.of("a/").unwrap().next(10, 5000), Next::Nothing);
+        assert_eq!(topics.get("a/").unwrap().next(10, 5000), Next::Nothing);
         topics.record("a/x", 11, 10);
-        assert_eq!(topics.of("a/").unwrap().next(10, 11), Next::Lost);
+        assert_eq!(topics.get("a/").unwrap().next(10, 11), Next::Lost);
         topics.record("a/x", 20, 15);
-        assert_eq!(topics.of("a/").unwrap().next(10, 15), Next::Lost);
-        assert_eq!(topics.of("a/").unwrap().next(11, 15), Next::At(20));
-        assert_eq!(topics.of("a/").unwrap().next(9, 15), Next::Before);
+        assert_eq!(topics.get("a/").unwrap().next(10, 15), Next::Lost);
+        assert_eq!(topics.get("a/").unwrap().next(11, 15), Next::At(20));
+        assert_eq!(topics.get("a/").unwrap().next(9, 15), Next::Before);
     }
 }

@@ -4,7 +4,7 @@
 //! says how far the watcher has come; that number is what a bookmark may promise.
 
 use crate::entry::Event;
-use crate::history::STRETCH;
+use crate::history::MAX_EVENTS_PER_LOCK;
 use crate::shared::Shared;
 use crate::topic::Next;
 use std::sync::Arc;
@@ -100,10 +100,10 @@ impl<M> Watch<M> {
             at: self.cursor,
             oldest: compacted,
         };
-        let Some(topic) = state.topics.of(&self.prefix) else {
+        let Some(topic) = state.topics.get(&self.prefix) else {
             return Err(lagged);
         };
-        for _ in 0..STRETCH {
+        for _ in 0..MAX_EVENTS_PER_LOCK {
             if events.len() == most {
                 return Ok(true);
             }

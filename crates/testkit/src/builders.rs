@@ -22,7 +22,7 @@ const APP: &str = "app";
 /// Where all namespaced objects of the builders live.
 const NAMESPACE: &str = "default";
 
-/// A simulated node.
+/// A Node that the simulated kubelet will register, as it is described so far.
 #[derive(Clone, Debug)]
 pub struct NodeBuilder {
     name: String,
@@ -96,7 +96,7 @@ pub fn group(name: &str, units: &[&str]) -> NodeGroup {
 }
 
 impl NodeBuilder {
-    /// Adds a label.
+    /// Adds a label, or replaces the one with that key.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.into(), value.into());

@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 
 use crate::builders::NodeBuilder;
 use crate::command::output_async;
-use crate::control_plane::{ControlPlane, Wanted, client};
+use crate::control_plane::{ControlPlane, Options, client};
 use crate::faults::{Faults, Faulty};
 use crate::kubelet::Kubelet;
 use crate::process::Process;
@@ -57,7 +57,7 @@ enum Backend {
     Embedded { server: ApiServer, faults: Faults },
 }
 
-/// Programs of others.
+/// A real kube-apiserver and etcd, as processes.
 struct Real {
     kubeconfig: PathBuf,
     version: String,
@@ -66,7 +66,7 @@ struct Real {
 
 /// What a cluster of upstream's programs shall be; await it to start it.
 pub struct Upstream {
-    wanted: Wanted,
+    options: Options,
     pods: Arc<dyn PodRuntime>,
 }
 
@@ -90,7 +90,7 @@ impl Cluster {
     pub fn upstream() -> Upstream {
         let version = std::env::var(VERSION_VARIABLE).unwrap_or_else(|_| DEFAULT_VERSION.into());
         Upstream {
-            wanted: Wanted {
+            options: Options {
                 version,
                 listen: Ipv4Addr::LOCALHOST,
                 controllers: false,
@@ -350,36 +350,36 @@ impl Upstream {
     /// Another minor of Kubernetes, for example `1.33`.
     #[must_use]
     pub fn version(mut self, minor: &str) -> Self {
-        minor.clone_into(&mut self.wanted.version);
+        minor.clone_into(&mut self.options.version);
         self
     }
 
     /// With kube-controller-manager and kube-scheduler.
     #[must_use]
     pub fn with_controllers(mut self) -> Self {
-        self.wanted.controllers = true;
+        self.options.controllers = true;
         self
     }
 
     /// With kube-controller-manager but for these of its controllers, and kube-scheduler.
     #[must_use]
     pub fn with_controllers_but<'a>(mut self, without: impl IntoIterator<Item = &'a str>) -> Self {
-        self.wanted.controllers = true;
-        self.wanted.without_controllers = without.into_iter().map(str::to_owned).collect();
+        self.options.controllers = true;
+        self.options.without_controllers = without.into_iter().map(str::to_owned).collect();
         self
     }
 
     /// Without these admission plugins, which are on by default.
     #[must_use]
     pub fn without_admission<'a>(mut self, plugins: impl IntoIterator<Item = &'a str>) -> Self {
-        self.wanted.without_admission = plugins.into_iter().map(str::to_owned).collect();
+        self.options.without_admission = plugins.into_iter().map(str::to_owned).collect();
         self
     }
 
     /// The API on this address instead of loopback, so that other network namespaces reach it.
     #[must_use]
     pub fn listen_on(mut self, address: Ipv4Addr) -> Self {
-        self.wanted.listen = address;
+        self.options.listen = address;
         self
     }
 
@@ -391,12 +391,12 @@ impl Upstream {
     }
 
     async fn start(self) -> Result<Cluster> {
-        let plane = ControlPlane::start(&self.wanted).await?;
+        let plane = ControlPlane::start(&self.options).await?;
         let kubeconfig = plane.admin()?;
         let client = client(&kubeconfig).await?;
         let real = Real {
             kubeconfig,
-            version: self.wanted.version,
+            version: self.options.version,
             plane,
         };
         Ok(Cluster {
@@ -427,7 +427,7 @@ impl Embedded {
     }
 }
 
-/// A client of the embedded server, over a link that goes wrong as told.
+/// A client of the embedded server, over a link with faults.
 fn linked(server: &ApiServer, faults: &Faults) -> Client {
     let link = Faulty {
         router: server.router(),

@@ -36,9 +36,8 @@ const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// Group whose members may do everything.
 const ADMINS: &str = "system:masters";
 
-/// What to start.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct Options {
     pub(crate) version: String,
     pub(crate) listen: Ipv4Addr,
     pub(crate) controllers: bool,
@@ -59,7 +58,7 @@ pub(crate) struct ControlPlane {
 
 impl ControlPlane {
     /// Starts the programs and waits until the API answers.
-    pub(crate) async fn start(wanted: &Wanted) -> Result<ControlPlane> {
+    pub(crate) async fn start(options: &Options) -> Result<ControlPlane> {
         let run = Run::current()?;
         let folder = run.folder("cluster")?;
         let ports = [run.lease_port()?, run.lease_port()?, run.lease_port()?];
@@ -70,7 +69,7 @@ impl ControlPlane {
             programs: Mutex::default(),
             api_server: Default::default(),
             pki,
-            server: format!("https://{}:{api}", wanted.listen),
+            server: format!("https://{}:{api}", options.listen),
             folder,
             _ports: ports.into(),
         };
@@ -79,14 +78,14 @@ impl ControlPlane {
             "etcd",
             &etcd_flags(&plane.folder, etcd_clients, etcd_peers),
         )?;
-        let flags = plane.api_server_flags(wanted, api, etcd_clients)?;
-        let program = format!("{API_SERVER}@{}", wanted.version);
+        let flags = plane.api_server_flags(options, api, etcd_clients)?;
+        let program = format!("{API_SERVER}@{}", options.version);
         plane.run(API_SERVER, &program, &flags)?;
         plane.api_server = (locate(&Program::parse(&program)?)?, flags);
         plane.wait_until_ready().await?;
-        if wanted.controllers {
-            plane.start_controller_manager(&wanted.version, &wanted.without_controllers)?;
-            plane.start_scheduler(&wanted.version)?;
+        if options.controllers {
+            plane.start_controller_manager(&options.version, &options.without_controllers)?;
+            plane.start_scheduler(&options.version)?;
             plane.wait_for_service_account().await?;
         }
         Ok(plane)
@@ -111,7 +110,6 @@ impl ControlPlane {
         self.kubeconfig("admin", Some(ADMINS))
     }
 
-    /// Kills kube-apiserver.
     pub(crate) fn stop_api_server(&self) {
         self.stop(API_SERVER);
     }
@@ -151,8 +149,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    fn api_server_flags(&self, wanted: &Wanted, port: u16, etcd: u16) -> Result<Vec<String>> {
-        let listen = IpAddr::from(wanted.listen);
+    fn api_server_flags(&self, options: &Options, port: u16, etcd: u16) -> Result<Vec<String>> {
+        let listen = IpAddr::from(options.listen);
         let advertised = if listen.is_loopback() {
             ADVERTISED.into()
         } else {
@@ -182,7 +180,7 @@ impl ControlPlane {
             "--allow-privileged=true".into(),
             format!(
                 "--disable-admission-plugins={}",
-                wanted.without_admission.join(",")
+                options.without_admission.join(",")
             ),
         ])
     }

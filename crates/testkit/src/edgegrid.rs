@@ -26,7 +26,7 @@ pub struct Controller {
 /// What is started, and as whom.
 struct Subcommand {
     words: &'static [&'static str],
-    /// File of `deploy/rbac`.
+    /// File in `deploy/rbac` with the command's rights.
     rights: &'static str,
     account: &'static str,
 }

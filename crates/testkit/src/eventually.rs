@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn giving_up_names_the_wish_and_the_last_state() {
+    async fn giving_up_names_what_was_awaited_and_the_last_state() {
         let error = eventually("pods are ready", async || -> Result<()> {
             anyhow::bail!("1 of 3 ready")
         })

@@ -48,7 +48,7 @@ pub enum Fault {
     Refuse(u16),
     /// A watch ends without a word after so many frames.
     Cut(usize),
-    /// A watch is told that its revision is too old.
+    /// A watch ends with 410: its revision is too old.
     Expire,
     /// Every frame of the answer comes this much later.
     Lag(Duration),

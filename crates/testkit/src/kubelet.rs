@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::builders::NodeBuilder;
-use crate::runtime::{PodPlace, PodRuntime};
+use crate::runtime::{PodKey, PodRuntime};
 
 /// Where nodes keep their leases.
 const LEASES: &str = "kube-node-lease";
@@ -54,7 +54,7 @@ struct Shared {
 struct State {
     nodes: BTreeSet<String>,
     /// Pods (`namespace/name`) that a test keeps from being ready.
-    held: BTreeSet<String>,
+    kept_unready: BTreeSet<String>,
 }
 
 /// What a kubelet does next about a pod.
@@ -81,7 +81,6 @@ impl Kubelet {
         }
     }
 
-    /// Registers a node.
     pub(crate) async fn add(&self, node: NodeBuilder) -> Result<()> {
         let node: Node = node.into();
         let name = node.name_any();
@@ -115,9 +114,9 @@ impl Kubelet {
     pub(crate) async fn set_ready(&self, namespace: &str, pod: &str, ready: bool) -> Result<()> {
         let key = format!("{namespace}/{pod}");
         if ready {
-            self.shared.state().held.remove(&key);
+            self.shared.state().kept_unready.remove(&key);
         } else {
-            self.shared.state().held.insert(key);
+            self.shared.state().kept_unready.insert(key);
         }
         let status = Patch::Strategic(json!({ "status": { "conditions": readiness(ready) } }));
         let pods = self.shared.api(namespace);
@@ -148,55 +147,55 @@ impl Shared {
     }
 
     /// Where a pod of one of our nodes runs.
-    fn place(&self, pod: &Pod) -> Option<PodPlace> {
+    fn pod_key(&self, pod: &Pod) -> Option<PodKey> {
         let node = pod.spec.as_ref()?.node_name.clone()?;
         let pod = format!("{}/{}", pod.namespace()?, pod.name_any());
         self.state()
             .nodes
             .contains(&node)
-            .then_some(PodPlace { node, pod })
+            .then_some(PodKey { node, pod })
     }
 
     async fn handle(&self, event: &Event<Pod>) {
         let (Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod)) = event else {
             return;
         };
-        let Some(place) = self.place(pod) else { return };
+        let Some(key) = self.pod_key(pod) else { return };
         let done = match (event, action(pod)) {
-            (Event::Delete(_), _) => self.pods.stop(&place).await,
-            (_, Some(Action::Start)) => self.start(pod, &place).await,
+            (Event::Delete(_), _) => self.pods.stop(&key).await,
+            (_, Some(Action::Start)) => self.start(pod, &key).await,
             (_, Some(Action::Complete)) => self.write(pod, completed()).await,
-            (_, Some(Action::End)) => self.end(pod, &place).await,
+            (_, Some(Action::End)) => self.end(pod, &key).await,
             (_, None) => {
-                self.adopt(pod, &place);
+                self.adopt(pod, &key);
                 Ok(())
             }
         };
         if let Err(error) = done {
             // The next event about the pod, or the next list, tries again.
             tracing::warn!(
-                pod = place.pod,
-                node = place.node,
+                pod = key.pod,
+                node = key.node,
                 "simulated kubelet: {error:#}"
             );
         }
     }
 
-    async fn start(&self, pod: &Pod, place: &PodPlace) -> Result<()> {
-        let address = self.pods.start(place).await?;
-        let ready = !self.state().held.contains(&place.pod);
+    async fn start(&self, pod: &Pod, key: &PodKey) -> Result<()> {
+        let address = self.pods.start(key).await?;
+        let ready = !self.state().kept_unready.contains(&key.pod);
         self.write(pod, running(pod, &address.to_string(), ready))
             .await
     }
 
-    /// Not ready first: others hold a pod with a finalizer and look at it.
-    async fn end(&self, pod: &Pod, place: &PodPlace) -> Result<()> {
+    /// Not ready first: others keep a pod by a finalizer and look at it.
+    async fn end(&self, pod: &Pod, key: &PodKey) -> Result<()> {
         self.write(
             pod,
             json!({ "phase": "Succeeded", "conditions": readiness(false) }),
         )
         .await?;
-        self.pods.stop(place).await?;
+        self.pods.stop(key).await?;
         let params = DeleteParams::default()
             .grace_period(0)
             .preconditions(Preconditions {
@@ -213,13 +212,13 @@ impl Shared {
         .context("delete a terminating pod")
     }
 
-    fn adopt(&self, pod: &Pod, place: &PodPlace) {
+    fn adopt(&self, pod: &Pod, key: &PodKey) {
         let address = pod
             .status
             .as_ref()
             .and_then(|status| status.pod_ip.as_ref()?.parse().ok());
         if let Some(address) = address {
-            self.pods.adopt(place, address);
+            self.pods.adopt(key, address);
         }
     }
 
@@ -430,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminating_pod_is_ended_until_only_a_finalizer_holds_it() {
+    fn a_terminating_pod_is_ended_until_only_a_finalizer_keeps_it() {
         let terminating = |phase: &str, grace: i64| {
             pod(json!({
                 "metadata": {

@@ -75,7 +75,7 @@ pub struct LabPod {
     pub node: String,
     /// Name of the network namespace, as `ip netns` lists it.
     pub namespace: String,
-    /// The pod's address.
+    /// The pod's address in the network of its node.
     pub address: Ipv4Addr,
     /// Ports the echo server listens on.
     pub ports: Vec<u16>,
@@ -107,7 +107,7 @@ impl Lab {
         &self.network.folder
     }
 
-    /// Adds a node.
+    /// Adds a node: a network namespace of its own, connected to the others.
     pub async fn add_node(&self, name: &str) -> Result<LabNode> {
         let name = name.to_owned();
         self.blocking(move |network| network.add_node(&name)).await

@@ -35,13 +35,13 @@ const THEN: &str = "2026-01-01T00:00:00Z";
 pub struct Name {
     /// Group, empty for the core one.
     pub group: String,
-    /// Version.
+    /// API version within the group.
     pub version: String,
-    /// Kind.
+    /// Kind, such as `Node`.
     pub kind: String,
     /// Namespace, if its kind has them.
     pub namespace: Option<String>,
-    /// Name.
+    /// `metadata.name` of the object.
     pub name: String,
 }
 
@@ -66,7 +66,7 @@ pub struct Objects {
 }
 
 impl Name {
-    /// A Node.
+    /// The name of a Node.
     pub fn node(name: &str) -> Self {
         Self::cluster(("", "v1", "Node"), name)
     }
@@ -91,7 +91,7 @@ impl Name {
 }
 
 impl Objects {
-    /// An object.
+    /// The object as it is stored, if there is one.
     pub fn get(&self, name: &Name) -> Option<&Value> {
         self.stored.get(name)
     }
@@ -112,12 +112,12 @@ impl Objects {
             for field in ["resourceVersion", "managedFields"] {
                 object["metadata"][field].take();
             }
-            tidy(object);
+            drop_empty(object);
         }
         stored
     }
 
-    /// A POST.
+    /// Creates an object, as a POST does.
     pub fn create(&mut self, name: &Name, body: &Value, manager: &str) -> Result<(), Refusal> {
         if self.stored.contains_key(name) {
             return Err(Refusal::AlreadyExists);
@@ -225,7 +225,7 @@ impl Objects {
 
     /// Keeps an object, unless it is as before or on its way out with nothing to wait for.
     fn store(&mut self, name: &Name, mut object: Value) {
-        tidy(&mut object);
+        drop_empty(&mut object);
         if name.kind == "Node" && object["spec"].is_null() {
             object["spec"] = json!({}); // always encoded
         }
@@ -257,11 +257,11 @@ fn same(live: &Value, seen: &str) -> Result<(), Refusal> {
 }
 
 /// Maps and lists that are empty are not there, as in what Kubernetes encodes.
-fn tidy(value: &mut Value) {
+fn drop_empty(value: &mut Value) {
     let Value::Object(map) = value else { return };
     for (key, inner) in map.iter_mut() {
         if key != "managedFields" {
-            tidy(inner);
+            drop_empty(inner);
         }
     }
     map.retain(|key, inner| match inner {

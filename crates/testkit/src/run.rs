@@ -205,7 +205,7 @@ impl Drop for RunFolder {
 }
 
 impl PortLease {
-    /// The port number.
+    /// The leased port, free on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -9,21 +9,21 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// A pod as the runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodPlace {
+pub struct PodKey {
     /// Node it is bound to.
     pub node: String,
-    /// `namespace/name`.
+    /// Namespace and name of the pod, with a slash between.
     pub pod: String,
 }
 
 /// Brings pods to life on simulated nodes.
 pub trait PodRuntime: Send + Sync {
     /// Starts a pod and gives its address. Called again for a running pod it gives the same.
-    fn start<'a>(&'a self, place: &'a PodPlace) -> BoxFuture<'a, Result<Ipv4Addr>>;
+    fn start<'a>(&'a self, pod: &'a PodKey) -> BoxFuture<'a, Result<Ipv4Addr>>;
     /// Ends a pod; no error when there is none.
-    fn stop<'a>(&'a self, place: &'a PodPlace) -> BoxFuture<'a, Result<()>>;
+    fn stop<'a>(&'a self, pod: &'a PodKey) -> BoxFuture<'a, Result<()>>;
     /// Takes note of a pod that already has an address, from before a restart.
-    fn adopt(&self, place: &PodPlace, address: Ipv4Addr);
+    fn adopt(&self, pod: &PodKey, address: Ipv4Addr);
 }
 
 /// Pods that have an address of their own and nothing behind it.
@@ -39,21 +39,21 @@ const BLOCKS: u16 = 1 << 15;
 #[derive(Debug, Default)]
 struct Addresses {
     blocks: BTreeMap<String, Vec<u16>>,
-    pods: BTreeMap<PodPlace, Ipv4Addr>,
+    pods: BTreeMap<PodKey, Ipv4Addr>,
     used: BTreeSet<Ipv4Addr>,
 }
 
 impl Addresses {
-    fn of(&mut self, place: &PodPlace) -> Option<Ipv4Addr> {
-        if let Some(address) = self.pods.get(place) {
+    fn allocate(&mut self, pod: &PodKey) -> Option<Ipv4Addr> {
+        if let Some(address) = self.pods.get(pod) {
             return Some(*address);
         }
         loop {
-            if let Some(address) = self.free_at(&place.node) {
-                self.take(place, address);
+            if let Some(address) = self.free_at(&pod.node) {
+                self.take(pod, address);
                 return Some(address);
             }
-            self.extend(&place.node)?;
+            self.extend(&pod.node)?;
         }
     }
 
@@ -72,13 +72,13 @@ impl Addresses {
         Some(())
     }
 
-    fn take(&mut self, place: &PodPlace, address: Ipv4Addr) {
+    fn take(&mut self, pod: &PodKey, address: Ipv4Addr) {
         self.used.insert(address);
-        self.pods.insert(place.clone(), address);
+        self.pods.insert(pod.clone(), address);
     }
 
-    fn free(&mut self, place: &PodPlace) {
-        if let Some(address) = self.pods.remove(place) {
+    fn free(&mut self, pod: &PodKey) {
+        if let Some(address) = self.pods.remove(pod) {
             self.used.remove(&address);
         }
     }
@@ -97,21 +97,21 @@ impl SimulatedPods {
 }
 
 impl PodRuntime for SimulatedPods {
-    fn start<'a>(&'a self, place: &'a PodPlace) -> BoxFuture<'a, Result<Ipv4Addr>> {
+    fn start<'a>(&'a self, pod: &'a PodKey) -> BoxFuture<'a, Result<Ipv4Addr>> {
         let address = self
             .addresses()
-            .of(place)
-            .with_context(|| format!("node {} has no free pod address", place.node));
+            .allocate(pod)
+            .with_context(|| format!("node {} has no free pod address", pod.node));
         Box::pin(std::future::ready(address))
     }
 
-    fn stop<'a>(&'a self, place: &'a PodPlace) -> BoxFuture<'a, Result<()>> {
-        self.addresses().free(place);
+    fn stop<'a>(&'a self, pod: &'a PodKey) -> BoxFuture<'a, Result<()>> {
+        self.addresses().free(pod);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn adopt(&self, place: &PodPlace, address: Ipv4Addr) {
-        self.addresses().take(place, address);
+    fn adopt(&self, pod: &PodKey, address: Ipv4Addr) {
+        self.addresses().take(pod, address);
     }
 }
 
@@ -119,8 +119,8 @@ impl PodRuntime for SimulatedPods {
 mod tests {
     use super::*;
 
-    fn place(node: &str, pod: &str) -> PodPlace {
-        PodPlace {
+    fn pod(node: &str, pod: &str) -> PodKey {
+        PodKey {
             node: node.into(),
             pod: pod.into(),
         }
@@ -132,7 +132,7 @@ mod tests {
         let mut seen = BTreeSet::new();
         for node in ["a", "b", "c"] {
             let of_node: Vec<_> = (0..200)
-                .map(|n| addresses.of(&place(node, &format!("p{n}"))).unwrap())
+                .map(|n| addresses.allocate(&pod(node, &format!("p{n}"))).unwrap())
                 .collect();
             let ranges: BTreeSet<_> = of_node.iter().map(|a| a.octets()[2]).collect();
             assert_eq!(ranges.len(), 1);
@@ -144,8 +144,8 @@ mod tests {
     #[test]
     fn a_node_with_more_pods_than_a_block_has_addresses_gets_another() {
         let mut addresses = Addresses::default();
-        let pods = (0..1000).map(|n| place("a", &format!("p{n}")));
-        let seen: BTreeSet<_> = pods.map(|pod| addresses.of(&pod).unwrap()).collect();
+        let pods = (0..1000).map(|n| pod("a", &format!("p{n}")));
+        let seen: BTreeSet<_> = pods.map(|pod| addresses.allocate(&pod).unwrap()).collect();
         assert_eq!(seen.len(), 1000);
         assert_eq!(addresses.blocks["a"].len(), 4);
     }
@@ -153,19 +153,19 @@ mod tests {
     #[test]
     fn a_pod_keeps_its_address_and_a_gone_pods_address_is_used_again() {
         let mut addresses = Addresses::default();
-        let (first, second) = (place("a", "one"), place("a", "two"));
-        let address = addresses.of(&first).unwrap();
-        assert_eq!(addresses.of(&first), Some(address));
+        let (first, second) = (pod("a", "one"), pod("a", "two"));
+        let address = addresses.allocate(&first).unwrap();
+        assert_eq!(addresses.allocate(&first), Some(address));
         addresses.free(&first);
-        assert_eq!(addresses.of(&second), Some(address));
+        assert_eq!(addresses.allocate(&second), Some(address));
     }
 
     #[test]
     fn an_adopted_address_is_not_given_again() {
         let mut addresses = Addresses::default();
-        let address = addresses.of(&place("a", "one")).unwrap();
+        let address = addresses.allocate(&pod("a", "one")).unwrap();
         let mut restarted = Addresses::default();
-        restarted.take(&place("a", "one"), address);
-        assert_ne!(restarted.of(&place("a", "two")), Some(address));
+        restarted.take(&pod("a", "one"), address);
+        assert_ne!(restarted.allocate(&pod("a", "two")), Some(address));
     }
 }

@@ -90,7 +90,7 @@ struct Subset<'a> {
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) bytes: Vec<u8>,
-    /// Up to here it says what a client can act on.
+    /// Up to here is what a client can act on.
     pub(crate) stable: usize,
 }
 
@@ -229,7 +229,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The object with only the endpoints that `keep` names by their place.
+    /// The object with only the endpoints that `keep` accepts by their position.
     pub(crate) fn write(&self, keep: impl Fn(usize) -> bool) -> Written {
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(self.source.head());
@@ -245,7 +245,7 @@ impl<'a> Parts<'a> {
         Written { bytes: out, stable }
     }
 
-    /// Closes the object with its metadata; says where the bookkeeping starts.
+    /// Closes the object with its metadata; gives where the bookkeeping starts.
     fn write_metadata(&self, out: &mut Vec<u8>) -> usize {
         let bookkeeping = |name: &str| name == "generation";
         out.extend_from_slice(br#","metadata":{"#);
@@ -281,6 +281,7 @@ fn subsets<'a>(rest: &mut Members<'a>) -> Result<Vec<Subset<'a>>, serde_json::Er
     let mut subsets = Vec::new();
     for raw in rest.take_list("subsets")? {
         let Cow::Borrowed(raw) = raw else { continue }; // what is parsed is always borrowed
+
         let mut members: Members<'a> = serde_json::from_str(raw.get())?;
         subsets.push(Subset {
             addresses: members.take_list("addresses")?,

@@ -1,6 +1,6 @@
 //! What is read from upstream, each by one list and watch of its own.
 
-use crate::kinds::Kind;
+use crate::kinds::ServedKind;
 use edgegrid_api::names::{label, marker};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 /// One list and watch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Feed {
-    /// The objects of a held kind; of Nodes only the own one.
-    Kind(Kind),
+    /// The objects of a served kind; of Nodes only the own one.
+    Kind(ServedKind),
     /// Names of the nodes with a value of a topology key.
     Peers {
         /// The node label's key.
@@ -59,8 +59,8 @@ impl Feed {
 
     pub(crate) fn selection(&self, node: &str) -> Selection {
         match self {
-            Feed::Kind(Kind::Nodes) => Selection {
-                path: Kind::Nodes.path(),
+            Feed::Kind(ServedKind::Nodes) => Selection {
+                path: ServedKind::Nodes.path(),
                 selector: Some(("fieldSelector", format!("metadata.name={node}"))),
                 metadata_only: false,
                 user_agent: "edgegrid-wrapper-node".to_owned(),
@@ -75,7 +75,7 @@ impl Feed {
                 let (key, value) = self.label().unwrap_or_default();
                 let selector = format!("{key}={value}");
                 Selection {
-                    path: Kind::Nodes.path(),
+                    path: ServedKind::Nodes.path(),
                     user_agent: format!("edgegrid-wrapper-nodes-{}", digest(&selector)),
                     selector: Some(("labelSelector", selector)),
                     metadata_only: true,

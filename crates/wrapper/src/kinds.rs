@@ -1,4 +1,4 @@
-//! The kinds that are held and served, as a table.
+//! The kinds that are read and served, as a table.
 
 use crate::document::Source;
 use edgegrid_listwatch::Resource;
@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 /// A kind that the wrapper reads once for all its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Kind {
+pub enum ServedKind {
     /// Services, whole.
     Services,
     /// EndpointSlices, edited.
@@ -18,19 +18,19 @@ pub enum Kind {
     Namespaces,
     /// Service address ranges, whole.
     ServiceCidrs,
-    /// The own Node, whole; others' are not held.
+    /// The own Node, whole; others' are not kept.
     Nodes,
 }
 
-impl Kind {
+impl ServedKind {
     /// All of them.
-    pub const ALL: [Kind; 6] = [
-        Kind::Services,
-        Kind::Slices,
-        Kind::Endpoints,
-        Kind::Namespaces,
-        Kind::ServiceCidrs,
-        Kind::Nodes,
+    pub const ALL: [ServedKind; 6] = [
+        ServedKind::Services,
+        ServedKind::Slices,
+        ServedKind::Endpoints,
+        ServedKind::Namespaces,
+        ServedKind::ServiceCidrs,
+        ServedKind::Nodes,
     ];
 
     /// How it is served.
@@ -39,7 +39,7 @@ impl Kind {
     }
 
     /// The kind of a path's group, version and plural.
-    pub fn of(group: &str, version: &str, plural: &str) -> Option<Self> {
+    pub fn from_path(group: &str, version: &str, plural: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| {
             let resource = kind.resource();
             (&*resource.group, &*resource.version, &*resource.plural) == (group, version, plural)
@@ -58,8 +58,8 @@ impl Kind {
     /// Which of the edited kinds this is, if one.
     pub fn source(self) -> Option<Source> {
         match self {
-            Kind::Slices => Some(Source::Slices),
-            Kind::Endpoints => Some(Source::Endpoints),
+            ServedKind::Slices => Some(Source::Slices),
+            ServedKind::Endpoints => Some(Source::Endpoints),
             _ => None,
         }
     }
@@ -70,11 +70,11 @@ impl Kind {
     }
 }
 
-impl From<Source> for Kind {
+impl From<Source> for ServedKind {
     fn from(source: Source) -> Self {
         match source {
-            Source::Slices => Kind::Slices,
-            Source::Endpoints => Kind::Endpoints,
+            Source::Slices => ServedKind::Slices,
+            Source::Endpoints => ServedKind::Endpoints,
         }
     }
 }
@@ -104,18 +104,18 @@ mod tests {
 
     #[test]
     fn every_kind_is_found_under_its_own_path_and_no_other() {
-        for kind in Kind::ALL {
+        for kind in ServedKind::ALL {
             let resource = kind.resource();
-            let found = Kind::of(&resource.group, &resource.version, &resource.plural);
+            let found = ServedKind::from_path(&resource.group, &resource.version, &resource.plural);
             assert_eq!(found, Some(kind));
         }
         assert_eq!(
-            Kind::Slices.path(),
+            ServedKind::Slices.path(),
             "/apis/discovery.k8s.io/v1/endpointslices"
         );
-        assert_eq!(Kind::Nodes.path(), "/api/v1/nodes");
+        assert_eq!(ServedKind::Nodes.path(), "/api/v1/nodes");
         assert_eq!(
-            Kind::of("discovery.k8s.io", "v1beta1", "endpointslices"),
+            ServedKind::from_path("discovery.k8s.io", "v1beta1", "endpointslices"),
             None
         );
     }

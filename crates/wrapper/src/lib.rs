@@ -2,19 +2,19 @@
 //! cloud's.
 //!
 //! ```text
-//! kube-apiserver ─ one list+watch per kind ─► upstream ─► keeper ─► store ─► listwatch ─► clients
-//!                                                │ held: packed, re-judged where touched
+//! kube-apiserver ─ one list+watch per kind ─► upstream ─► publish ─► store ─► listwatch ─► clients
+//!                                                │ index: what is known, small in memory
 //!                                                │ view: the rule, pure
 //!                                                └─► snapshot: disk, for when nobody answers
 //! ```
 //!
 //! - [`view`] decides which endpoints of a service a node sees, and knows nothing else.
-//! - `held` keeps what must be judged, pressed; `document` takes objects apart and puts them together
-//!   with fewer endpoints; `keeper` applies a change and commits what it makes of the view.
+//! - `index` is what is known, with the objects compressed; `document` takes objects apart and puts them
+//!   together with fewer endpoints; `publish` applies a change and commits what it makes of the view.
 //! - Where short names are wanted (`Config::names`) the view has them as slices of their own;
 //!   [`Follower`] tells others in the process what has changed of names.
 //! - `upstream` reads, and takes nothing away that a complete answer has not denied.
-//! - `snapshot` writes what is known to disk and reads it back.
+//! - `snapshot` is the file on disk, `snapshot_writer` says when it is written.
 //! - `serve` answers: the view through [`edgegrid_listwatch`], all else through a proxy that lends
 //!   the wrapper's name only for a few things.
 //!
@@ -35,20 +35,23 @@
 mod document;
 mod feed;
 mod follow;
-mod held;
-mod keeper;
+mod identity;
+mod index;
 mod kinds;
 mod metrics;
+mod publish;
 mod serve;
 mod snapshot;
+mod snapshot_writer;
+mod tokens;
 mod upstream;
 pub mod view;
 mod wrapper;
 
-pub use follow::{Follower, Seen, Stale};
-pub use keeper::Clock;
-pub use kinds::Kind;
-pub use serve::identity::{Access, Identity};
+pub use follow::{Follower, ServiceView, Stale};
+pub use identity::{Access, Identity};
+pub use kinds::ServedKind;
+pub use publish::Clock;
 pub use serve::listen::{BindError, Socket};
 pub use serve::tls::{Tls, TlsError};
 pub use upstream::Link;

@@ -1,14 +1,13 @@
 //! What the wrapper counts.
 
-use crate::keeper::Keeper;
-use crate::view::Fate;
+use crate::publish::Publisher;
+use crate::view::Visibility;
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -30,11 +29,10 @@ pub(crate) struct Metrics {
     feeds: Family<Labels, Gauge>,
     aliases: Gauge,
     aliases_left_out: Gauge,
-    random: AtomicU64,
 }
 
 impl Metrics {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
         let metrics = Self {
             registry: Mutex::default(),
@@ -53,7 +51,6 @@ impl Metrics {
             feeds: Family::default(),
             aliases: Gauge::default(),
             aliases_left_out: Gauge::default(),
-            random: AtomicU64::new(seed),
         };
         metrics.register(registry.sub_registry_with_prefix("edgegrid_wrapper"));
         Self {
@@ -134,14 +131,14 @@ impl Metrics {
 
     /// Takes further metrics in.
     pub(crate) fn extend(&self, register: impl FnOnce(&mut Registry)) {
-        register(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+        register(&mut self.registry.lock());
     }
 
     /// The text of `/metrics`.
-    pub(crate) fn text(&self, keeper: &Keeper) -> String {
-        let figures = keeper.figures();
-        for ((fate, _), count) in Fate::WITHHELD.into_iter().zip(figures.withheld) {
-            let labels = vec![("reason", fate.name().to_owned())];
+    pub(crate) fn text(&self, publisher: &Publisher) -> String {
+        let figures = publisher.figures();
+        for ((visibility, _), count) in Visibility::WITHHELD.into_iter().zip(figures.withheld) {
+            let labels = vec![("reason", visibility.name().to_owned())];
             self.withheld.get_or_create(&labels).set(signed(count));
         }
         self.malformed.set(signed(figures.malformed_services));
@@ -156,19 +153,11 @@ impl Metrics {
                 .set(i64::from(progress.online));
         }
         let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.lock();
         if let Err(error) = encode(&mut text, &registry) {
             tracing::warn!(%error, "metrics cannot be written");
         }
         text
-    }
-
-    /// A number to spread things by; the same sequence for the same seed.
-    pub(crate) fn spread(&self) -> u64 {
-        let next = self
-            .random
-            .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        (next ^ (next >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33
     }
 }
 

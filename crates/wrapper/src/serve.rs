@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! request ─► path ─┬─ own: /healthz /readyz /metrics /debug/view
-//!                  ├─ held kind, GET ─► ready? ─► listwatch over the view's store
-//!                  ├─ held kind, else ─► refused: use the API server
+//!                  ├─ served kind, GET ─► ready? ─► listwatch over the view's store
+//!                  ├─ served kind, else ─► refused: use the API server
 //!                  ├─ /superedge-ingress/<unit>/… ─► the same over the unit's store
 //!                  └─ anything else ─► proxy
 //! ```
 
 mod counted;
-pub(crate) mod identity;
 pub(crate) mod listen;
 mod path;
 mod proxy;
 pub(crate) mod tls;
-pub(crate) mod tokens;
 
-use crate::keeper::{Keeper, UnitView};
-use crate::kinds::Kind;
+use crate::identity::{Access, Identity};
+use crate::kinds::ServedKind;
 use crate::metrics::Metrics;
+use crate::publish::{Publisher, UnitView};
+use crate::tokens::Tokens;
 use crate::upstream::Link;
 use bytes::Bytes;
 use counted::Counted;
@@ -31,10 +31,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use identity::{Access, Identity};
 use path::{Path, Target};
 use std::sync::Arc;
-use tokens::Tokens;
 use tokio::sync::Semaphore;
 use tower::BoxError;
 
@@ -51,12 +49,12 @@ const AGE: HeaderName = HeaderName::from_static("x-edgegrid-view-age-seconds");
 /// What everybody may ask for.
 const HEALTH: [&str; 3] = ["healthz", "livez", "readyz"];
 /// When to come back if the view is not complete yet.
-const COME_BACK: u32 = 1;
+const RETRY_SECONDS: u32 = 1;
 
 /// Answers requests; clones share everything.
 #[derive(Clone)]
 pub(crate) struct Server {
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) publisher: Arc<Publisher>,
     pub(crate) link: Link,
     pub(crate) metrics: Arc<Metrics>,
     /// How many watches may still be opened.
@@ -65,7 +63,7 @@ pub(crate) struct Server {
     pub(crate) debug: bool,
     /// Who may read over TLS.
     pub(crate) access: Arc<Access>,
-    /// How tokens are verified, if they are believed at all.
+    /// How tokens are verified, if they are accepted at all.
     pub(crate) tokens: Option<Arc<Tokens>>,
 }
 
@@ -112,11 +110,11 @@ impl Server {
                 let token = header
                     .strip_prefix("Bearer ")
                     .ok_or_else(Status::unauthorized)?;
-                let keys = self.keeper.keys().unwrap_or_default();
-                let now = self.keeper.now().as_second();
+                let keys = self.publisher.keys().unwrap_or_default();
+                let now = self.publisher.now().as_second();
                 let who = tokens.identify(token, &keys, now).await;
                 who.map_err(|refused| {
-                    tracing::debug!(%refused, "a token does not count");
+                    tracing::debug!(%refused, "token refused");
                     Status::unauthorized()
                 })?
             }
@@ -136,16 +134,16 @@ impl Server {
         if let Some(refused) = misspelt(target) {
             return refuse(&refused);
         }
-        let held = Kind::of(&target.group, &target.version, &target.plural);
-        match held {
-            Some(Kind::Nodes) if !self.is_own_node(target, parts) => {
+        let index = ServedKind::from_path(&target.group, &target.version, &target.plural);
+        match index {
+            Some(ServedKind::Nodes) if !self.is_own_node(target, parts) => {
                 self.pass(parts, body, &path).await
             }
             Some(kind) if parts.method == Method::GET && target.subresource.is_none() => {
-                if !self.keeper.is_ready(kind) {
+                if !self.publisher.is_ready(kind) {
                     return self.not_ready();
                 }
-                self.read(&self.keeper.reader, kind, target, parts).await
+                self.read(&self.publisher.reader, kind, target, parts).await
             }
             Some(kind) => refuse(&elsewhere(kind, target, &parts.method)),
             None => self.pass(parts, body, &path).await,
@@ -171,7 +169,7 @@ impl Server {
         let Path::Resource(target) = &path else {
             return self.pass(&parts, body, &path).await;
         };
-        let kind = Kind::of(&target.group, &target.version, &target.plural);
+        let kind = ServedKind::from_path(&target.group, &target.version, &target.plural);
         let Some(kind) = kind.filter(|kind| kind.is_edited()) else {
             return self.api(&parts, body, path).await;
         };
@@ -181,17 +179,23 @@ impl Server {
         if let Some(why) = edgegrid_machinery::names::qualified_name(unit).first() {
             return refuse(&Status::bad_request(format!("{unit:?} is no unit: {why}")));
         }
-        match self.keeper.unit(unit, kind) {
+        match self.publisher.unit(unit, kind) {
             UnitView::Ready(reader) => self.read(&reader, kind, target, &parts).await,
             UnitView::NotYet => self.not_ready(),
             UnitView::TooMany => refuse(&Status::too_many_requests(
                 "too many units are being looked at",
-                COME_BACK,
+                RETRY_SECONDS,
             )),
         }
     }
 
-    async fn read(&self, reader: &Reader, kind: Kind, target: &Target, parts: &Parts) -> Answer {
+    async fn read(
+        &self,
+        reader: &Reader,
+        kind: ServedKind,
+        target: &Target,
+        parts: &Parts,
+    ) -> Answer {
         let mut query = parts.uri.query().unwrap_or_default().to_owned();
         if target.watch {
             query = format!("watch=true&{query}");
@@ -207,7 +211,10 @@ impl Server {
         // Only a watch has no end that is known beforehand.
         let is_watch = answer.body().size_hint().exact().is_none();
         if is_watch && self.watches.available_permits() == 0 {
-            return refuse(&Status::too_many_requests("too many watches", COME_BACK));
+            return refuse(&Status::too_many_requests(
+                "too many watches",
+                RETRY_SECONDS,
+            ));
         }
         let mut answer = match Arc::clone(&self.watches).try_acquire_owned() {
             Ok(permit) if is_watch => {
@@ -215,7 +222,7 @@ impl Server {
             }
             _ => answer.map(boxed),
         };
-        if let Some(age) = self.keeper.age() {
+        if let Some(age) = self.publisher.age() {
             answer.headers_mut().insert(AGE, HeaderValue::from(age));
         }
         answer
@@ -227,16 +234,16 @@ impl Server {
         }
         match path {
             "healthz" | "livez" => text(StatusCode::OK, "ok".to_owned()),
-            "readyz" if self.keeper.is_open() => text(StatusCode::OK, "ok".to_owned()),
+            "readyz" if self.publisher.is_open() => text(StatusCode::OK, "ok".to_owned()),
             "readyz" => {
-                let missing = self.keeper.missing().join(", ");
+                let missing = self.publisher.missing().join(", ");
                 text(
                     StatusCode::SERVICE_UNAVAILABLE,
                     format!("not seen yet: {missing}\n"),
                 )
             }
             "metrics" => {
-                let mut answer = text(StatusCode::OK, self.metrics.text(&self.keeper));
+                let mut answer = text(StatusCode::OK, self.metrics.text(&self.publisher));
                 let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
                 answer
                     .headers_mut()
@@ -247,15 +254,15 @@ impl Server {
                 let query = parts.uri.query().unwrap_or_default();
                 let mut query = form_urlencoded::parse(query.as_bytes());
                 let view = match query.find(|(name, _)| name == "service") {
-                    Some((_, service)) if service.contains('/') => self.keeper.explain(&service),
-                    Some((_, service)) => self.keeper.explain(&format!("default/{service}")),
-                    None => self.keeper.overview(),
+                    Some((_, service)) if service.contains('/') => self.publisher.explain(&service),
+                    Some((_, service)) => self.publisher.explain(&format!("default/{service}")),
+                    None => self.publisher.overview(),
                 };
                 let text = serde_json::to_string_pretty(&view).unwrap_or_default();
                 json(text + "\n")
             }
             "debug/feeds" if self.debug => {
-                let figures = self.keeper.figures();
+                let figures = self.publisher.figures();
                 text(StatusCode::OK, format!("{figures:#?}\n"))
             }
             _ => refuse(&Status::unknown_path()),
@@ -264,7 +271,7 @@ impl Server {
 
     /// Whether a request for nodes is one for the own node, and no other.
     fn is_own_node(&self, target: &Target, parts: &Parts) -> bool {
-        let own = self.keeper.node();
+        let own = self.publisher.node();
         if let Some(name) = &target.name {
             return name == own && target.subresource.is_none() && parts.method == Method::GET;
         }
@@ -279,12 +286,12 @@ impl Server {
     }
 
     fn not_ready(&self) -> Answer {
-        let missing = self.keeper.missing().join(", ");
+        let missing = self.publisher.missing().join(", ");
         let why = format!("the view of this node is not complete yet: {missing}");
         let mut answer = refuse(&Status::unavailable(why));
         answer
             .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from(COME_BACK));
+            .insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
         answer
     }
 }
@@ -292,12 +299,12 @@ impl Server {
 /// A path under which another version of an edited kind could be read unedited.
 fn misspelt(target: &Target) -> Option<Status> {
     let edited = ["endpointslices", "endpoints"].contains(&&*target.plural);
-    let known = Kind::of(&target.group, &target.version, &target.plural).is_some();
+    let known = ServedKind::from_path(&target.group, &target.version, &target.plural).is_some();
     (edited && !known).then(Status::unknown_path)
 }
 
-/// Says that writes, and what lies below an object, are the API server's.
-fn elsewhere(kind: Kind, target: &Target, method: &Method) -> Status {
+/// Refuses: writes, and what lies below an object, are the API server's.
+fn elsewhere(kind: ServedKind, target: &Target, method: &Method) -> Status {
     let resource = kind.resource();
     let group = GroupResource::new(&*resource.group, &*resource.plural);
     let name = target.name.as_deref().unwrap_or_default();

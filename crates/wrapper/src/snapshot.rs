@@ -2,26 +2,23 @@
 //!
 //! ```text
 //! edgegrid wrapper view 1
-//! m …            whose view this is, how far each feed had come and when
+//! m …            the node of the view, how far each feed had come and when
 //! o … o … n … t …    objects served whole; node sets; StatefulSets of the own units
-//! s … e …        slices and Endpoints, pressed as they are held
+//! s … e …        slices and Endpoints, compressed as they are in memory
 //! z sha-256      of all before
 //! ```
 //!
 //! The file is written beside the old one and renamed, so there is always a whole one; a damaged
-//! one is set aside and told about. How often it is written is bounded by [`budget::Budget`], as
+//! one is set aside and logged. How often it is written is bounded by [`crate::snapshot_writer`], as
 //! edge nodes live on flash. Next to it `revisions` says which numbers may have been given out.
 
-mod budget;
 mod file;
 mod image;
 mod reserve;
-mod writer;
 
-pub(crate) use file::{Damaged, load};
+pub(crate) use file::{Damaged, load, save};
 pub(crate) use image::{FeedMeta, Image, Meta, NodeSet, Record, StampedSets};
 pub(crate) use reserve::Reserve;
-pub(crate) use writer::Writer;
 
 /// Name of the file.
 const FILE: &str = "view.snapshot";

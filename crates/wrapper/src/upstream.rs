@@ -5,11 +5,11 @@
 //!            ▼                                         │
 //! LIST, whole and unpaged ─► WATCH from its revision ──┼─► end, cut: WATCH again from the last one
 //!            ▲                                         │
-//!            └── empty though something is held: asked again before it is believed
+//!            └── empty though something is known: asked again before it counts
 //! ```
 //!
-//! Nothing that fails takes anything away: what is held stays until a complete answer says otherwise.
-//! A watch that ends at once without a word is how a lite-apiserver says that it is cut off; then,
+//! Nothing that fails takes anything away: what is known stays until a complete answer says otherwise.
+//! A watch that ends at once without a word means that a lite-apiserver is cut off; then,
 //! as after every failure, the next try waits a little, longer each time and never the same.
 
 mod items;
@@ -18,9 +18,11 @@ mod stream;
 mod wire;
 
 use crate::feed::Feed;
-use crate::keeper::Keeper;
+use crate::publish::Publisher;
+use crate::publish::empty_list::EmptyListGuard;
 use edgegrid_runtime::backoff::{Backoff, Pace};
 use edgegrid_runtime::shutdown::Shutdown;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -30,7 +32,7 @@ use tokio::time::{Instant, sleep};
 
 pub use link::Link;
 use stream::Ended;
-use wire::Trouble;
+use wire::ReadError;
 
 /// How long to wait after failures in a row. What a whole site lost at once comes back apart.
 const PACE: Pace = Pace {
@@ -39,22 +41,24 @@ const PACE: Pace = Pace {
     spread: 100,
 };
 /// A watch that lived this long was no failure.
-const LIVED: Duration = Duration::from_secs(1);
+const MIN_WATCH_LIFE: Duration = Duration::from_secs(1);
 
 /// What all feeds have in common.
 #[derive(Clone)]
 pub(crate) struct Upstream {
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) publisher: Arc<Publisher>,
     pub(crate) client: kube::Client,
     /// Whether lists are asked for as streams.
     pub(crate) stream_lists: bool,
     pub(crate) metrics: Arc<crate::metrics::Metrics>,
+    /// Spreads what all nodes would do at once.
+    pub(crate) jitter: Arc<Mutex<fastrand::Rng>>,
 }
 
 impl Upstream {
-    /// Reads every feed that is wanted until told to stop.
+    /// Reads every feed that is wanted until shutdown.
     pub(crate) async fn run(self, stop: Shutdown) {
-        let mut wanted = self.keeper.wanted();
+        let mut wanted = self.publisher.wanted();
         let mut tasks = JoinSet::new();
         let mut running: BTreeMap<(Feed, u64), AbortHandle> = BTreeMap::new();
         loop {
@@ -82,31 +86,37 @@ impl Upstream {
 
     /// Follows one feed for ever.
     async fn follow(self, feed: Feed) {
-        let selection = feed.selection(self.keeper.node());
+        let selection = feed.selection(self.publisher.node());
         let mut pause = Pause::new();
-        let mut revision = self.keeper.resume(&feed);
-        let mut doubted = false;
+        let mut revision = self.publisher.resume(&feed);
+        let mut guard = EmptyListGuard::default();
         loop {
             let started = Instant::now();
             let outcome = match revision.take() {
                 Some(from) => self.watch(&feed, &selection, &from).await,
-                None => self.list(&feed, &selection, &mut doubted).await,
+                None => self.list(&feed, &selection, &mut guard).await,
             };
-            self.keeper.set_online(&feed, false);
+            self.publisher.set_online(&feed, false);
             match outcome {
-                Ok(Ended { go_on, events }) => {
-                    revision = go_on;
-                    if events > 0 || started.elapsed() >= LIVED {
+                Ok(Ended {
+                    resume_from,
+                    events,
+                }) => {
+                    revision = resume_from;
+                    if events > 0 || started.elapsed() >= MIN_WATCH_LIFE {
                         pause.reset();
                         continue;
                     }
                     tracing::debug!(%feed, "watch ended at once: upstream is cut off");
                 }
-                Err(trouble) => {
-                    revision = trouble.go_on().then(|| self.keeper.resume(&feed)).flatten();
-                    pause.report(&feed, &trouble);
+                Err(error) => {
+                    revision = error
+                        .keeps_revision()
+                        .then(|| self.publisher.resume(&feed))
+                        .flatten();
+                    pause.report(&feed, &error);
                     self.metrics.failures.inc();
-                    self.keeper.set_failed(&feed);
+                    self.publisher.set_failed(&feed);
                 }
             }
             pause.wait().await;
@@ -140,13 +150,13 @@ impl Pause {
         sleep(self.failures.failure(&(), jitter)).await;
     }
 
-    /// A trouble that goes on is told once: flash is small.
-    fn report(&mut self, feed: &Feed, trouble: &Trouble) {
-        let text = trouble.to_string();
+    /// An error that goes on is logged once: flash is small.
+    fn report(&mut self, feed: &Feed, error: &ReadError) {
+        let text = error.to_string();
         if text == self.said {
-            tracing::debug!(%feed, trouble = text, "still in trouble");
+            tracing::debug!(%feed, error = text, "upstream still cannot be read");
         } else {
-            tracing::warn!(%feed, trouble = text, "cannot read from upstream, will try again");
+            tracing::warn!(%feed, error = text, "cannot list or watch, will retry");
             self.said = text;
         }
     }

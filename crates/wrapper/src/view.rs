@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Service annotations ─► Rule ─┐
-//! endpoints of one family ─────┼─► decide ─► Verdict ─► fate of each endpoint
+//! endpoints of one family ─────┼─► select ─► Selected ─► visibility of each endpoint
 //! who shares the node's labels ┘
 //! ```
 //!
@@ -28,9 +28,9 @@ pub struct Endpoint {
     pub serving: bool,
 }
 
-/// What was decided for all endpoints of a service and address family.
+/// What was selected of all endpoints of a service and address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Selected {
     /// All stay.
     Everything,
     /// Those that share the node's value of this key stay.
@@ -43,10 +43,10 @@ pub enum Verdict {
 
 /// What becomes of one endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
+pub enum Visibility {
     /// The node sees it.
-    Stays,
-    /// Its node is not known to share what the verdict asks for.
+    Visible,
+    /// Its node is not known to share the value that was selected.
     NotSharing,
     /// It is on no node, so nobody can say where it is.
     NoNode,
@@ -58,87 +58,94 @@ pub enum Fate {
     UnknownService,
 }
 
-impl Fate {
+impl Visibility {
     /// The ways to be withheld, as metrics and `/debug/view` call them.
-    pub const WITHHELD: [(Fate, &'static str); 5] = [
-        (Fate::NotSharing, "not-sharing"),
-        (Fate::NoNode, "no-node"),
-        (Fate::Unlabelled, "own-node-unlabelled"),
-        (Fate::Malformed, "malformed-annotation"),
-        (Fate::UnknownService, "service-not-seen"),
+    pub const WITHHELD: [(Visibility, &'static str); 5] = [
+        (Visibility::NotSharing, "not-sharing"),
+        (Visibility::NoNode, "no-node"),
+        (Visibility::Unlabelled, "own-node-unlabelled"),
+        (Visibility::Malformed, "malformed-annotation"),
+        (Visibility::UnknownService, "service-not-seen"),
     ];
 
     /// The name used in metrics and `/debug/view`.
     pub fn name(self) -> &'static str {
-        let named = Self::WITHHELD.iter().find(|(fate, _)| *fate == self);
-        named.map_or("stays", |(_, name)| name)
+        let named = Self::WITHHELD
+            .iter()
+            .find(|(visibility, _)| *visibility == self);
+        named.map_or("visible", |(_, name)| name)
     }
 }
 
 /// Where the own node stands.
-pub trait Place {
+pub trait Locality {
     /// Whether the own node has a value for a key.
     fn has(&self, key: &str) -> bool;
     /// Whether a node is known to have the own node's value of a key.
     fn shares(&self, key: &str, node: NodeId) -> bool;
 }
 
-/// Decides over all endpoints of one service and address family together.
-pub fn decide(
+/// Decides which endpoints of one service and address family are seen, over all of them together.
+pub fn select(
     rule: &Rule,
     endpoints: &(impl Iterator<Item = Endpoint> + Clone),
-    place: &impl Place,
-) -> Verdict {
+    locality: &impl Locality,
+) -> Selected {
     let (keys, any) = match &rule.topology {
-        Topology::Open => return Verdict::Everything,
-        Topology::Malformed(_) => return Verdict::Nothing,
+        Topology::Open => return Selected::Everything,
+        Topology::Malformed(_) => return Selected::Nothing,
         Topology::Keys { keys, any } => (keys, *any),
     };
     let walks: [fn(&Endpoint) -> bool; 2] = [|one| one.ready, |one| one.serving];
     for counts in walks {
         let mut counted = endpoints.clone().filter(counts);
-        let at_home = |key: &str| counted.clone().any(|one| is_at_home(one, key, place));
+        let at_home = |key: &str| counted.clone().any(|one| is_at_home(one, key, locality));
         if let Some(winner) = keys.iter().position(|key| at_home(key)) {
-            return Verdict::Key(winner);
+            return Selected::Key(winner);
         }
         if any && counted.next().is_some() {
-            return Verdict::Everything;
+            return Selected::Everything;
         }
     }
     if any {
-        Verdict::Everything
+        Selected::Everything
     } else {
-        Verdict::AnyKey
+        Selected::AnyKey
     }
 }
 
-/// What a verdict means for one endpoint.
-pub fn fate(rule: &Rule, verdict: Verdict, endpoint: Endpoint, place: &impl Place) -> Fate {
+/// What the selection means for one endpoint.
+pub fn visibility(
+    rule: &Rule,
+    selected: Selected,
+    endpoint: Endpoint,
+    locality: &impl Locality,
+) -> Visibility {
     let Topology::Keys { keys, .. } = &rule.topology else {
-        return match verdict {
-            Verdict::Everything => Fate::Stays,
-            _ => Fate::Malformed,
+        return match selected {
+            Selected::Everything => Visibility::Visible,
+            _ => Visibility::Malformed,
         };
     };
-    let stays = match verdict {
-        Verdict::Everything => true,
-        Verdict::Key(winner) => keys
+    let is_selected = match selected {
+        Selected::Everything => true,
+        Selected::Key(winner) => keys
             .get(winner)
-            .is_some_and(|key| is_at_home(endpoint, key, place)),
-        Verdict::AnyKey => keys.iter().any(|key| is_at_home(endpoint, key, place)),
-        Verdict::Nothing => false,
+            .is_some_and(|key| is_at_home(endpoint, key, locality)),
+        Selected::AnyKey => keys.iter().any(|key| is_at_home(endpoint, key, locality)),
+        Selected::Nothing => false,
     };
     match endpoint.node {
-        _ if stays => Fate::Stays,
-        None if rule.keep_external => Fate::Stays,
-        None => Fate::NoNode,
-        Some(_) if keys.iter().any(|key| place.has(key)) => Fate::NotSharing,
-        Some(_) => Fate::Unlabelled,
+        _ if is_selected => Visibility::Visible,
+        None if rule.keep_external => Visibility::Visible,
+        None => Visibility::NoNode,
+        Some(_) if keys.iter().any(|key| locality.has(key)) => Visibility::NotSharing,
+        Some(_) => Visibility::Unlabelled,
     }
 }
 
-fn is_at_home(endpoint: Endpoint, key: &str, place: &impl Place) -> bool {
-    endpoint.node.is_some_and(|node| place.shares(key, node))
+fn is_at_home(endpoint: Endpoint, key: &str, locality: &impl Locality) -> bool {
+    endpoint.node.is_some_and(|node| locality.shares(key, node))
 }
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
 //! All parts together, from start to stop.
 
 use crate::follow::Follower;
-use crate::keeper::{Clock, Keeper};
+use crate::identity::Access;
 use crate::metrics::Metrics;
-use crate::serve::identity::Access;
+use crate::publish::{Clock, Publisher};
 use crate::serve::listen::{Socket, listen};
-use crate::serve::tokens::Tokens;
 use crate::serve::{Caller, Server, boxed};
-use crate::snapshot::{Reserve, Writer};
+use crate::snapshot::Reserve;
+use crate::snapshot_writer::Writer;
+use crate::tokens::Tokens;
 use crate::upstream::{Link, Upstream};
 use edgegrid_listwatch::Store;
 use edgegrid_runtime::logging::chain;
 use edgegrid_runtime::shutdown::Shutdown;
 use edgegrid_store::Limits;
 use futures::FutureExt;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use std::io;
 use std::path::PathBuf;
@@ -24,14 +26,14 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 /// How often the cluster's public keys are asked for, and how soon again after a failure.
-const KEYS_EVERY: Duration = Duration::from_mins(10);
-const KEYS_AGAIN: Duration = Duration::from_secs(10);
+const KEYS_PERIOD: Duration = Duration::from_mins(10);
+const KEYS_RETRY: Duration = Duration::from_secs(10);
 
 /// What a wrapper is to be.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a wish of its own, and all combinations make sense"
+    reason = "each is a setting of its own, and all combinations make sense"
 )]
 pub struct Config {
     /// Name of the node it is on.
@@ -52,7 +54,7 @@ pub struct Config {
     pub snapshot_bytes_per_hour: u64,
     /// Who may read over TLS.
     pub access: Access,
-    /// Whether bearer tokens are believed over TLS.
+    /// Whether bearer tokens are accepted over TLS.
     pub tokens: bool,
     /// Whether pods of the own units have short names in the view; asks for StatefulSets.
     pub names: bool,
@@ -99,13 +101,20 @@ impl Wrapper {
             .limits(config.history)
             .journal(reserve)
             .build();
-        let keeper = Arc::new(Keeper::new(&config.node, store, config.names, seed, clock));
-        let metrics = Arc::new(Metrics::new(seed));
+        let publisher = Arc::new(Publisher::new(
+            &config.node,
+            store,
+            config.names,
+            seed,
+            clock,
+        ));
+        let metrics = Arc::new(Metrics::new());
         let upstream = Upstream {
-            keeper: Arc::clone(&keeper),
+            publisher: Arc::clone(&publisher),
             client: link.own.clone(),
             stream_lists: config.stream_lists,
             metrics: Arc::clone(&metrics),
+            jitter: Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))),
         };
         let tokens = config
             .tokens
@@ -113,7 +122,7 @@ impl Wrapper {
         let server = Server {
             access: Arc::new(config.access.clone()),
             tokens,
-            keeper,
+            publisher,
             link,
             metrics,
             watches: Arc::new(Semaphore::new(config.watches)),
@@ -148,7 +157,7 @@ impl Wrapper {
 
     /// Follows names in this process; once.
     pub fn follow(&self) -> Follower {
-        Follower::new(Arc::clone(&self.upstream.keeper))
+        Follower::new(Arc::clone(&self.upstream.publisher))
     }
 
     /// Shows further metrics beside its own.
@@ -156,14 +165,14 @@ impl Wrapper {
         self.upstream.metrics.extend(register);
     }
 
-    /// Reads from upstream and answers on some sockets until told to stop.
+    /// Reads from upstream and answers on some sockets until shutdown.
     pub async fn run(self, sockets: Vec<Socket>, stop: Shutdown) -> io::Result<()> {
         self.restore();
         let mut tasks = JoinSet::new();
         tasks.spawn(self.upstream.clone().run(stop.clone()));
         if let Some((folder, bytes_per_hour)) = &self.snapshot {
             let writer = Writer {
-                keeper: Arc::clone(&self.upstream.keeper),
+                publisher: Arc::clone(&self.upstream.publisher),
                 metrics: Arc::clone(&self.upstream.metrics),
                 folder: folder.clone(),
                 bytes_per_hour: *bytes_per_hour,
@@ -171,8 +180,8 @@ impl Wrapper {
             tasks.spawn(writer.run(stop.clone()));
         }
         if let Some(tokens) = self.server.tokens.clone() {
-            tasks.spawn(keep_keys(
-                Arc::clone(&self.upstream.keeper),
+            tasks.spawn(refresh_keys(
+                Arc::clone(&self.upstream.publisher),
                 tokens,
                 stop.clone(),
             ));
@@ -186,7 +195,7 @@ impl Wrapper {
             ended.map_err(io::Error::other)??;
         }
         stop.requested().await;
-        self.server.keeper.reader.stop();
+        self.server.publisher.reader.stop();
         // The last snapshot, if there is something to write.
         while tasks.join_next().await.is_some() {}
         Ok(())
@@ -198,30 +207,30 @@ impl Wrapper {
         let Some((folder, _)) = &self.snapshot else {
             return;
         };
-        let keeper = &self.upstream.keeper;
-        match keeper.restore(folder) {
-            Ok(true) if keeper.is_open() => {
-                let seconds = keeper.age().unwrap_or(0);
+        let publisher = &self.upstream.publisher;
+        match publisher.restore(folder) {
+            Ok(true) if publisher.is_open() => {
+                let seconds = publisher.age().unwrap_or(0);
                 tracing::info!(age_seconds = seconds, "serving the view from disk");
             }
             Ok(_) => tracing::info!(folder = %folder.display(), "no complete view on disk"),
             Err(error) => {
                 self.upstream.metrics.snapshot_failures.inc();
-                tracing::error!(folder = %folder.display(), error = %chain(&error), "the snapshot is of no use and was set aside");
+                tracing::error!(folder = %folder.display(), error = %chain(&error), "cannot use the snapshot, setting it aside");
             }
         }
     }
 }
 
 /// Keeps the cluster's public keys at hand.
-async fn keep_keys(keeper: Arc<Keeper>, tokens: Arc<Tokens>, stop: Shutdown) {
+async fn refresh_keys(publisher: Arc<Publisher>, tokens: Arc<Tokens>, stop: Shutdown) {
     loop {
         let wait = match tokens.fetch().await {
             Some(keys) => {
-                keeper.set_keys(keys);
-                KEYS_EVERY
+                publisher.set_keys(keys);
+                KEYS_PERIOD
             }
-            None => KEYS_AGAIN,
+            None => KEYS_RETRY,
         };
         tokio::select! {
             () = sleep(wait) => {}

@@ -17,7 +17,7 @@ pub(crate) struct Difference {
 
 /// What to compare beside codes, reasons, causes and objects.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scope {
+pub(crate) struct Comparison {
     /// Whether messages must be equal as well.
     pub(crate) messages: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) fn compare(
     plural: &str,
     request: &Request,
     answers: [&Answer; 2],
-    scope: Scope,
+    comparison: Comparison,
 ) -> Option<Difference> {
     let [upstream, embedded] = answers;
     let verb = request.verb;
@@ -53,7 +53,7 @@ pub(crate) fn compare(
         && embedded.body["kind"] == "Status"
         && !upstream.is_success()
     {
-        return statuses(upstream, embedded, scope).map(|what| Difference {
+        return statuses(upstream, embedded, comparison).map(|what| Difference {
             signature: format!("{plural} {verb}: {what}"),
             detail: detail(&what),
         });
@@ -83,7 +83,7 @@ fn unrevised(body: &Value) -> Value {
     body
 }
 
-fn statuses(upstream: &Answer, embedded: &Answer, scope: Scope) -> Option<String> {
+fn statuses(upstream: &Answer, embedded: &Answer, comparison: Comparison) -> Option<String> {
     let (left, right) = (&upstream.body, &embedded.body);
     if left["reason"] != right["reason"] {
         return Some(format!(
@@ -105,7 +105,7 @@ fn statuses(upstream: &Answer, embedded: &Answer, scope: Scope) -> Option<String
             ));
         }
     }
-    let differs = scope.messages && left["message"] != right["message"];
+    let differs = comparison.messages && left["message"] != right["message"];
     differs.then(|| format!("{} {} message", upstream.code, left["reason"]))
 }
 

@@ -56,7 +56,7 @@ fn walk(shape: Shape<'_>, path: &mut Path, depth: usize, found: &mut Vec<Path>) 
         path.push(Step::Field(name.to_owned()));
         if !is_server_owned(path) {
             found.push(path.clone());
-            walk(shape.of(field), path, depth + 1, found);
+            walk(shape.field_shape(field), path, depth + 1, found);
         }
         path.pop();
     }

@@ -110,7 +110,7 @@ impl Generator<'_> {
         for (name, field) in shape.fields().filter(|(_, field)| field.required) {
             if !map.contains_key(name) {
                 trail.push(name.to_owned());
-                let value = self.minimal(shape.of(field), trail, depth + 1);
+                let value = self.minimal(shape.field_shape(field), trail, depth + 1);
                 trail.pop();
                 map.insert(name.to_owned(), value);
             }

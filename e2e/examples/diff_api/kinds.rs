@@ -6,11 +6,7 @@ use serde_json::Value;
 
 /// What is known of a kind before its fields are asked for.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "group, version and kind are how Kubernetes names a type"
-)]
-pub(crate) struct Kind {
+pub(crate) struct TestedKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) plural: &'static str,
@@ -25,7 +21,7 @@ pub(crate) struct Kind {
 /// A kind with the shape of its objects.
 #[derive(Debug)]
 pub(crate) struct Subject {
-    pub(crate) kind: &'static Kind,
+    pub(crate) kind: &'static TestedKind,
     /// Custom resources bring their own.
     shapes: Option<Shapes>,
 }
@@ -33,7 +29,7 @@ pub(crate) struct Subject {
 /// Where everything of a namespaced kind lives.
 pub(crate) const NAMESPACE: &str = "diff";
 
-pub(crate) const KINDS: &[Kind] = &[
+pub(crate) const KINDS: &[TestedKind] = &[
     builtin(
         "",
         "v1",
@@ -77,7 +73,7 @@ pub(crate) const KINDS: &[Kind] = &[
         "EndpointSlice",
         r#"{"addressType":"IPv4","endpoints":[{"addresses":["10.1.0.1"]}],"ports":[{"name":"http","port":80}]}"#,
     ),
-    Kind {
+    TestedKind {
         status: true,
         ..builtin(
             "",
@@ -87,7 +83,7 @@ pub(crate) const KINDS: &[Kind] = &[
             r#"{"spec":{"selector":{"app":"web"},"ports":[{"name":"http","port":80}]}}"#,
         )
     },
-    Kind {
+    TestedKind {
         status: true,
         ..builtin(
             "",
@@ -97,7 +93,7 @@ pub(crate) const KINDS: &[Kind] = &[
             r#"{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}"#,
         )
     },
-    Kind {
+    TestedKind {
         status: true,
         ..builtin(
             "",
@@ -107,32 +103,32 @@ pub(crate) const KINDS: &[Kind] = &[
             r#"{"spec":{"containers":[{"name":"main","image":"example/app:1"}]}}"#,
         )
     },
-    Kind {
+    TestedKind {
         status: true,
         scale: true,
         ..builtin("apps", "v1", "deployments", "Deployment", TEMPLATED)
     },
-    Kind {
+    TestedKind {
         status: true,
         scale: true,
         ..builtin("apps", "v1", "replicasets", "ReplicaSet", TEMPLATED)
     },
-    Kind {
+    TestedKind {
         status: true,
         scale: true,
         ..builtin("apps", "v1", "statefulsets", "StatefulSet", TEMPLATED)
     },
-    Kind {
+    TestedKind {
         status: true,
         namespaced: false,
         ..builtin("", "v1", "nodes", "Node", "{}")
     },
-    Kind {
+    TestedKind {
         status: true,
         namespaced: false,
         ..builtin("", "v1", "namespaces", "Namespace", "{}")
     },
-    Kind {
+    TestedKind {
         status: true,
         ..builtin(
             "superedge.io",
@@ -143,7 +139,7 @@ pub(crate) const KINDS: &[Kind] = &[
         "template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"example/app:1"}]}}}}}"#,
         )
     },
-    Kind {
+    TestedKind {
         status: true,
         namespaced: false,
         ..builtin(
@@ -165,8 +161,8 @@ const fn builtin(
     plural: &'static str,
     kind: &'static str,
     base: &'static str,
-) -> Kind {
-    Kind {
+) -> TestedKind {
+    TestedKind {
         group,
         version,
         plural,
@@ -178,7 +174,7 @@ const fn builtin(
     }
 }
 
-impl Kind {
+impl TestedKind {
     pub(crate) fn api_version(&self) -> String {
         match self.group {
             "" => self.version.to_owned(),
@@ -213,7 +209,7 @@ impl Kind {
 
 impl Subject {
     /// The kind with its shape, from the type table or from its definition.
-    pub(crate) fn new(kind: &'static Kind) -> Result<Self> {
+    pub(crate) fn new(kind: &'static TestedKind) -> Result<Self> {
         if table().shape(kind.group, kind.version, kind.kind).is_some() {
             return Ok(Self { kind, shapes: None });
         }

@@ -38,8 +38,8 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::compare::Scope;
-use crate::kinds::{KINDS, Kind, NAMESPACE, Subject};
+use crate::compare::Comparison;
+use crate::kinds::{KINDS, NAMESPACE, Subject, TestedKind};
 use crate::run::{Found, Run};
 use crate::sides::{Request, Side};
 
@@ -103,7 +103,7 @@ async fn main() -> Result<()> {
     summarise(&args, &found?)
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Kind>> {
+fn chosen(names: &[String]) -> Result<Vec<&'static TestedKind>> {
     if let Some(unknown) = names
         .iter()
         .find(|name| !KINDS.iter().any(|kind| kind.plural == **name))
@@ -182,7 +182,7 @@ fn post(path: &str, mut body: Value) -> Request {
 
 async fn compare_all(
     args: &Args,
-    kinds: &[&'static Kind],
+    kinds: &[&'static TestedKind],
     clients: &[Client; 2],
 ) -> Result<BTreeMap<&'static str, Found>> {
     let end = args
@@ -206,7 +206,7 @@ async fn compare_all(
             sides,
             subject,
             seed,
-            Scope {
+            Comparison {
                 messages: args.messages,
             },
         )

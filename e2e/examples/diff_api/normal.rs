@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 const ALLOCATED: [&str; 2] = ["/spec/clusterIP", "/spec/healthCheckNodePort"];
 
 /// What each object was when it was last seen, by uid: its revision, all of it, and all but times.
-pub(crate) type Seen = BTreeMap<String, [Value; 3]>;
+pub(crate) type LastSeen = BTreeMap<String, [Value; 3]>;
 
 /// An answer without what may differ. `seen` remembers objects, so that "changed" and "unchanged"
 /// stay visible.
-pub(crate) fn normal(body: &Value, seen: &mut Seen) -> Value {
+pub(crate) fn normal(body: &Value, seen: &mut LastSeen) -> Value {
     let mut body = body.clone();
     if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
         for item in items {
@@ -38,7 +38,7 @@ pub(crate) fn normal(body: &Value, seen: &mut Seen) -> Value {
     body
 }
 
-fn object(object: &mut Value, seen: &mut Seen) {
+fn object(object: &mut Value, seen: &mut LastSeen) {
     let mut before = object.clone();
     let revision = before
         .pointer_mut("/metadata/resourceVersion")
@@ -64,11 +64,11 @@ fn object(object: &mut Value, seen: &mut Seen) {
     if object
         .pointer("/metadata/labels/kubernetes.io~1metadata.name")
         .is_some()
-        && let Some(held) = object
+        && let Some(finalizers) = object
             .pointer_mut("/metadata/finalizers")
             .and_then(Value::as_array_mut)
     {
-        held.sort_by_cached_key(Value::to_string);
+        finalizers.sort_by_cached_key(Value::to_string);
     }
     if object["kind"] == "Service" || object.pointer("/spec/clusterIPs").is_some() {
         allocated(object);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::compare::{Difference, Scope, compare};
+use crate::compare::{Comparison, Difference, compare};
 use crate::fields;
 use crate::kinds::Subject;
 use crate::normal::normal;
@@ -36,7 +36,7 @@ pub(crate) struct Run<'a> {
     subject: &'a Subject,
     requests: Requests<'a>,
     rng: Rng,
-    scope: Scope,
+    comparison: Comparison,
     lives: Vec<Life>,
     born: usize,
     spoiled: BTreeSet<String>,
@@ -50,7 +50,7 @@ impl<'a> Run<'a> {
         sides: [Side; 2],
         subject: &'a Subject,
         seed: u64,
-        scope: Scope,
+        comparison: Comparison,
     ) -> Result<Self> {
         let requests = Requests::new(subject);
         let watches = [
@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
             subject,
             requests,
             rng: Rng::new(seed),
-            scope,
+            comparison,
             lives: Vec::new(),
             born: 0,
             spoiled: BTreeSet::new(),
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
             self.subject.kind.plural,
             request,
             [&answers[0], &answers[1]],
-            self.scope,
+            self.comparison,
         ) {
             self.report(life, difference);
             self.retire(life).await?;
@@ -143,14 +143,14 @@ impl<'a> Run<'a> {
             Effect::Writes => {
                 life.known = raw;
                 life.exists = true;
-                Ok(!self.is_going(life).await?)
+                Ok(!self.read_removed(life).await?)
             }
             Effect::Deletes => self.refresh(life).await,
         }
     }
 
-    /// An object that lost its last finalizer while it was going is gone.
-    async fn is_going(&mut self, life: &mut Life) -> Result<bool> {
+    /// Reads an object that lost its last finalizer while it was being deleted, and says whether it is gone.
+    async fn read_removed(&mut self, life: &mut Life) -> Result<bool> {
         let metadata = &life.known[0]["metadata"];
         let has_finalizers = metadata["finalizers"]
             .as_array()
@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
             self.subject.kind.plural,
             &request,
             [&answers[0], &answers[1]],
-            self.scope,
+            self.comparison,
         ) {
             self.report(life, difference);
             self.retire(life).await?;

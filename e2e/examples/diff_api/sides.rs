@@ -6,7 +6,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
 
-use crate::normal::Seen;
+use crate::normal::LastSeen;
 
 /// A request in a form that fits both servers: what only a server knows is a placeholder
 /// `{{/pointer}}` into the object it has.
@@ -34,14 +34,14 @@ const DROPPED: u16 = 599;
 pub(crate) struct Side {
     pub(crate) client: Client,
     /// Last revision seen of each uid.
-    pub(crate) seen: Seen,
+    pub(crate) seen: LastSeen,
 }
 
 impl Side {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            seen: Seen::new(),
+            seen: LastSeen::new(),
         }
     }
 

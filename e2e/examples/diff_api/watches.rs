@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::kinds::Kind;
-use crate::normal::{Seen, normal};
+use crate::kinds::TestedKind;
+use crate::normal::{LastSeen, normal};
 
 type Events = Arc<Mutex<Vec<Value>>>;
 
@@ -27,7 +27,7 @@ type History = Vec<Value>;
 
 impl Watch {
     /// Starts to listen; what is there already comes first.
-    pub(crate) async fn open(client: &Client, kind: &Kind) -> Result<Self> {
+    pub(crate) async fn open(client: &Client, kind: &TestedKind) -> Result<Self> {
         let path = format!("{}?watch=true&timeoutSeconds=7200", kind.path());
         let stream = client
             .request_stream(http::Request::get(path).body(Vec::new())?)
@@ -79,7 +79,7 @@ impl Watch {
 
     fn histories(&self) -> BTreeMap<String, History> {
         let mut histories: BTreeMap<String, History> = BTreeMap::new();
-        let mut seen = Seen::new();
+        let mut seen = LastSeen::new();
         for mut event in self.snapshot() {
             let name = event["object"]["metadata"]["name"]
                 .as_str()

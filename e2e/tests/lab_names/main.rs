@@ -39,7 +39,7 @@ async fn cut_off_and_restarted_names_still_resolve() {
     let mut world = World::start().await;
     world.short_names_are_local().await;
     for unit in UNITS {
-        world.is_on_disk(unit).await;
+        world.wait_until_on_disk(unit).await;
         for node in unit.nodes() {
             world.lab.cut_off(node, true).await.unwrap();
         }

@@ -150,7 +150,7 @@ impl World {
         self.start_dns(unit, false).await;
     }
 
-    pub(crate) async fn is_on_disk(&self, unit: Unit) {
+    pub(crate) async fn wait_until_on_disk(&self, unit: Unit) {
         eventually("the agents' views are on disk", async || {
             for node in unit.nodes() {
                 let snapshot = self.lab.wrapper_state(node).join("view.snapshot");

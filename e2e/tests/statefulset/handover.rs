@@ -149,7 +149,7 @@ async fn a_set_whose_template_has_any_text_is_deleted_without_its_pods_and_made_
 }
 
 #[tokio::test]
-async fn two_controllers_by_mistake_do_not_fight_and_the_user_is_told() {
+async fn two_controllers_by_mistake_do_not_fight_and_an_event_says_so() {
     let cluster = Cluster::upstream().with_controllers().await.unwrap();
     add_nodes(&cluster).await;
     let ours = Ours::start(&cluster).await;

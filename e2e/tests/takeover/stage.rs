@@ -10,27 +10,27 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 /// Group, version and name of a kind.
-pub(crate) type Kind = (&'static str, &'static str, &'static str);
+pub(crate) type Gvk = (&'static str, &'static str, &'static str);
 /// What is looked at of objects, by their names.
 pub(crate) type Snapshots = BTreeMap<String, Value>;
 
-pub(crate) const NODE: Kind = ("", "v1", "Node");
-pub(crate) const POD: Kind = ("", "v1", "Pod");
-pub(crate) const SERVICE: Kind = ("", "v1", "Service");
-pub(crate) const SLICE: Kind = ("discovery.k8s.io", "v1", "EndpointSlice");
-pub(crate) const DEPLOYMENT: Kind = ("apps", "v1", "Deployment");
-pub(crate) const REPLICA_SET: Kind = ("apps", "v1", "ReplicaSet");
-pub(crate) const STATEFUL_SET: Kind = ("apps", "v1", "StatefulSet");
-pub(crate) const REVISION: Kind = ("apps", "v1", "ControllerRevision");
-pub(crate) const NODE_UNIT: Kind = (names::SITE_GROUP, names::SITE_VERSION, "NodeUnit");
-pub(crate) const NODE_GROUP: Kind = (names::SITE_GROUP, names::SITE_VERSION, "NodeGroup");
-pub(crate) const DEPLOYMENT_GRID: Kind = (names::GRID_GROUP, names::GRID_VERSION, "DeploymentGrid");
-pub(crate) const STATEFUL_SET_GRID: Kind =
+pub(crate) const NODE: Gvk = ("", "v1", "Node");
+pub(crate) const POD: Gvk = ("", "v1", "Pod");
+pub(crate) const SERVICE: Gvk = ("", "v1", "Service");
+pub(crate) const SLICE: Gvk = ("discovery.k8s.io", "v1", "EndpointSlice");
+pub(crate) const DEPLOYMENT: Gvk = ("apps", "v1", "Deployment");
+pub(crate) const REPLICA_SET: Gvk = ("apps", "v1", "ReplicaSet");
+pub(crate) const STATEFUL_SET: Gvk = ("apps", "v1", "StatefulSet");
+pub(crate) const REVISION: Gvk = ("apps", "v1", "ControllerRevision");
+pub(crate) const NODE_UNIT: Gvk = (names::SITE_GROUP, names::SITE_VERSION, "NodeUnit");
+pub(crate) const NODE_GROUP: Gvk = (names::SITE_GROUP, names::SITE_VERSION, "NodeGroup");
+pub(crate) const DEPLOYMENT_GRID: Gvk = (names::GRID_GROUP, names::GRID_VERSION, "DeploymentGrid");
+pub(crate) const STATEFUL_SET_GRID: Gvk =
     (names::GRID_GROUP, names::GRID_VERSION, "StatefulSetGrid");
-pub(crate) const SERVICE_GRID: Kind = (names::GRID_GROUP, names::GRID_VERSION, "ServiceGrid");
+pub(crate) const SERVICE_GRID: Gvk = (names::GRID_GROUP, names::GRID_VERSION, "ServiceGrid");
 
 /// The grids of the seeds, and what they are made into.
-pub(crate) const GRIDS: [(Kind, &str, Kind); 3] = [
+pub(crate) const GRIDS: [(Gvk, &str, Gvk); 3] = [
     (DEPLOYMENT_GRID, "deploymentgrid-demo", DEPLOYMENT),
     (STATEFUL_SET_GRID, "statefulsetgrid-demo", STATEFUL_SET),
     (SERVICE_GRID, "servicegrid-demo", SERVICE),
@@ -44,7 +44,7 @@ pub(crate) const SITES: [(&str, [&str; 2]); 2] = [
 const PODS_OF_UNIT: usize = 5;
 
 /// What the grids are made into, and the unit of each workload.
-pub(crate) fn children() -> Vec<(Kind, String, Option<&'static str>)> {
+pub(crate) fn children() -> Vec<(Gvk, String, Option<&'static str>)> {
     let mut children = vec![(SERVICE, names::service("servicegrid-demo"), None)];
     for (_, grid, kind) in &GRIDS[..2] {
         let of_grid = SITES.map(|(unit, _)| (*kind, names::workload(grid, unit), Some(unit)));
@@ -53,7 +53,7 @@ pub(crate) fn children() -> Vec<(Kind, String, Option<&'static str>)> {
     children
 }
 
-pub(crate) fn api(cluster: &Cluster, kind: Kind) -> Api<DynamicObject> {
+pub(crate) fn api(cluster: &Cluster, kind: Gvk) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.0, kind.1, kind.2));
     if [NODE, NODE_UNIT, NODE_GROUP].contains(&kind) {
         Api::all_with(cluster.client(), &resource)
@@ -62,13 +62,13 @@ pub(crate) fn api(cluster: &Cluster, kind: Kind) -> Api<DynamicObject> {
     }
 }
 
-pub(crate) async fn read(cluster: &Cluster, kind: Kind, name: &str) -> Result<Value> {
+pub(crate) async fn read(cluster: &Cluster, kind: Gvk, name: &str) -> Result<Value> {
     let object = api(cluster, kind).get(name).await;
     let object = object.with_context(|| format!("read {} {name}", kind.2))?;
     Ok(serde_json::to_value(object)?)
 }
 
-pub(crate) async fn list(cluster: &Cluster, kind: Kind) -> Result<Vec<Value>> {
+pub(crate) async fn list(cluster: &Cluster, kind: Gvk) -> Result<Vec<Value>> {
     let objects = api(cluster, kind).list(&ListParams::default()).await?;
     let objects = objects.items.into_iter().map(serde_json::to_value);
     Ok(objects.collect::<Result<_, _>>()?)
@@ -78,7 +78,7 @@ pub(crate) async fn list(cluster: &Cluster, kind: Kind) -> Result<Vec<Value>> {
 pub(crate) async fn edit(
     cluster: &Cluster,
     how: &str,
-    (kind, name): (Kind, &str),
+    (kind, name): (Gvk, &str),
     change: &Value,
 ) -> Result<()> {
     let (how, change) = (format!("--type={how}"), change.to_string());
@@ -90,7 +90,7 @@ pub(crate) async fn edit(
 /// A unit or group as its author applies it.
 pub(crate) async fn apply_site(
     cluster: &Cluster,
-    (kind, name): (Kind, &str),
+    (kind, name): (Gvk, &str),
     spec: &Value,
 ) -> Result<()> {
     let site = json!({

@@ -13,7 +13,7 @@ use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use crate::stage::{
-    GRIDS, Kind, NODE, NODE_GROUP, NODE_UNIT, SERVICE_GRID, SITES, api, apply_site, edit, read,
+    GRIDS, Gvk, NODE, NODE_GROUP, NODE_UNIT, SERVICE_GRID, SITES, api, apply_site, edit, read,
     until_rolled_out,
 };
 
@@ -208,7 +208,7 @@ async fn record_grids(cluster: &Cluster) -> Result<()> {
 }
 
 /// SuperEdge's hash in the grid itself, and one workload per unit.
-async fn record_workloads(cluster: &Cluster, grid: (Kind, &str), kind: Kind) -> Result<()> {
+async fn record_workloads(cluster: &Cluster, grid: (Gvk, &str), kind: Gvk) -> Result<()> {
     put(cluster, GRID_CONTROLLER, grid, |object| {
         let spec = &mut object["spec"];
         spec["defaultTemplateName"] = json!(names::DEFAULT_TEMPLATE);
@@ -231,7 +231,7 @@ async fn record_workloads(cluster: &Cluster, grid: (Kind, &str), kind: Kind) -> 
 }
 
 /// A Service without owner, with all of the grid's annotations.
-async fn record_service(cluster: &Cluster, grid: &str, kind: Kind) -> Result<()> {
+async fn record_service(cluster: &Cluster, grid: &str, kind: Gvk) -> Result<()> {
     let mut object = child_of(cluster, (SERVICE_GRID, grid)).await?;
     let owner = read(cluster, SERVICE_GRID, grid).await?;
     let metadata = &mut object["metadata"];
@@ -242,7 +242,7 @@ async fn record_service(cluster: &Cluster, grid: &str, kind: Kind) -> Result<()>
 }
 
 /// The labels and the template of a grid, as an object of its own.
-async fn child_of(cluster: &Cluster, (kind, name): (Kind, &str)) -> Result<Value> {
+async fn child_of(cluster: &Cluster, (kind, name): (Gvk, &str)) -> Result<Value> {
     let grid = read(cluster, kind, name).await?;
     let mut labels = grid["metadata"]["labels"].clone();
     labels[label::GRID_SELECTOR] = json!(name);
@@ -250,7 +250,7 @@ async fn child_of(cluster: &Cluster, (kind, name): (Kind, &str)) -> Result<Value
     Ok(json!({ "metadata": { "labels": labels }, "spec": grid["spec"]["template"] }))
 }
 
-async fn post(cluster: &Cluster, by: &str, kind: Kind, object: &Value) -> Result<()> {
+async fn post(cluster: &Cluster, by: &str, kind: Gvk, object: &Value) -> Result<()> {
     let name = object["metadata"]["name"].as_str().context("no name")?;
     let mut typed = object.clone();
     typed["apiVersion"] = json!(format!("{}/{}", kind.0, kind.1).trim_start_matches('/'));
@@ -265,7 +265,7 @@ async fn post(cluster: &Cluster, by: &str, kind: Kind, object: &Value) -> Result
 async fn put(
     cluster: &Cluster,
     by: &str,
-    object: (Kind, &str),
+    object: (Gvk, &str),
     change: impl Fn(&mut Value),
 ) -> Result<()> {
     replace(cluster, object, &change).await?;
@@ -275,7 +275,7 @@ async fn put(
 /// Writes a status as site-manager.
 pub(crate) async fn put_status(
     cluster: &Cluster,
-    (kind, name): (Kind, &str),
+    (kind, name): (Gvk, &str),
     status: &Value,
 ) -> Result<()> {
     let mut object = read(cluster, kind, name).await?;
@@ -289,7 +289,7 @@ pub(crate) async fn put_status(
 
 /// Gives what was just written to a program of SuperEdge's, long ago. Kubernetes sets times itself and takes back a
 /// change of nothing but times, so the writer's name changes with them.
-async fn date_back(cluster: &Cluster, by: &str, object: (Kind, &str)) -> Result<()> {
+async fn date_back(cluster: &Cluster, by: &str, object: (Gvk, &str)) -> Result<()> {
     let stored = replace(cluster, object, &|object: &mut Value| {
         let entries = object["metadata"]["managedFields"].as_array_mut();
         for entry in entries.into_iter().flatten() {
@@ -314,7 +314,7 @@ async fn date_back(cluster: &Cluster, by: &str, object: (Kind, &str)) -> Result<
 /// A PUT at the revision that was read, again if somebody came between.
 async fn replace(
     cluster: &Cluster,
-    (kind, name): (Kind, &str),
+    (kind, name): (Gvk, &str),
     change: &impl Fn(&mut Value),
 ) -> Result<Value> {
     eventually(&format!("{} {name} is written", kind.2), async || {

@@ -41,7 +41,7 @@ impl Informer {
         })
     }
 
-    async fn holds(&self) -> Result<BTreeMap<String, Vec<String>>> {
+    async fn objects(&self) -> Result<BTreeMap<String, Vec<String>>> {
         let (ask, answers) = &mut *self.talk.lock().await;
         ask.write_all(b"\n").await?;
         let line = answers.next_line().await?.context("it has ended")?;
@@ -127,8 +127,8 @@ async fn misses_nothing(version: &str) {
         let wanted = expected(&cluster).await.unwrap();
         let what = "the informer holds what the rule says";
         eventually_within(patience, what, async || {
-            let held = informer.holds().await?;
-            ensure!(held == wanted, "round {round}: {held:?}, not {wanted:?}");
+            let found = informer.objects().await?;
+            ensure!(found == wanted, "round {round}: {found:?}, not {wanted:?}");
             Ok(())
         })
         .await

@@ -52,7 +52,7 @@ async fn every_verb_that_it_does_not_need_is_refused() {
     let cluster = Cluster::upstream().await.unwrap();
     crate::two_units(&cluster).await;
     let settings = Settings::for_node(&cluster, "a-0").await.unwrap();
-    has_exactly(&cluster, settings, WRAPPER_ACCOUNT, &GRANTED).await;
+    expect_exactly(&cluster, settings, WRAPPER_ACCOUNT, &GRANTED).await;
 }
 
 // SuperEdge leaves a token with every right on pods, nodes and sets on every edge machine.
@@ -63,17 +63,17 @@ async fn the_agent_may_read_stateful_sets_besides_and_nothing_else() {
     let settings = Settings::of_agent(&cluster, "a-0").await.unwrap();
     let mut granted = [&GRANTED[..], &GRANTED_TO_AGENT].concat();
     granted.sort_unstable();
-    has_exactly(&cluster, settings, AGENT_ACCOUNT, &granted).await;
+    expect_exactly(&cluster, settings, AGENT_ACCOUNT, &granted).await;
 }
 
-async fn has_exactly(
+async fn expect_exactly(
     cluster: &Cluster,
     settings: Settings,
     (namespace, name): (&str, &str),
     granted: &[&str],
 ) {
     let wrapper = Wrapper::start(settings).await.unwrap();
-    wrapper.is_ready().await.unwrap();
+    wrapper.wait_until_ready().await.unwrap();
     eventually("Endpoints can be read too", async || {
         wrapper.get("/api/v1/endpoints").await.map(drop)
     })

@@ -57,7 +57,7 @@ async fn a_thousand_watches_and_one_that_never_reads_do_not_grow_memory() {
     crate::two_units(&cluster).await;
     let settings = Settings::for_node(&cluster, "a-0").await.unwrap();
     let wrapper = Wrapper::start(settings).await.unwrap();
-    wrapper.is_ready().await.unwrap();
+    wrapper.wait_until_ready().await.unwrap();
     let silent = watch(wrapper.address()).await.unwrap();
     let watches = (1..WATCHES).map(|_| watch(wrapper.address()));
     let mut readers = JoinSet::new();

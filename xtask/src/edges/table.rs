@@ -9,11 +9,11 @@ pub(super) struct Crate {
 /// A dependency of one of our crates on another.
 pub(super) struct Edge {
     pub(super) to: String,
-    pub(super) kind: Kind,
+    pub(super) kind: EdgeKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EdgeKind {
     /// Reaches users: normal and build dependencies.
     Normal,
     Dev,
@@ -125,18 +125,18 @@ fn refusal(folder: &str, may_use: &[&str], edge: &Edge) -> Option<String> {
     let to = edge.to.as_str();
     match edge.kind {
         _ if may_use.contains(&to) => None,
-        Kind::Dev if to == TEST_ONLY || LOOKS_AT_ALL.contains(&folder) => None,
-        Kind::Normal if to == TEST_ONLY => Some(format!(
+        EdgeKind::Dev if to == TEST_ONLY || LOOKS_AT_ALL.contains(&folder) => None,
+        EdgeKind::Normal if to == TEST_ONLY => Some(format!(
             "`{folder}` uses `{to}`, which is only ever a dev-dependency"
         )),
-        Kind::Normal if LOOKS_AT_ALL.contains(&folder) => Some(format!(
+        EdgeKind::Normal if LOOKS_AT_ALL.contains(&folder) => Some(format!(
             "`{folder}` uses `{to}`: nothing of it reaches users, so make it a dev-dependency"
         )),
-        Kind::Normal => Some(format!(
+        EdgeKind::Normal => Some(format!(
             "`{folder}` uses `{to}`; it may use {}",
             list(may_use)
         )),
-        Kind::Dev => Some(format!(
+        EdgeKind::Dev => Some(format!(
             "`{folder}` uses `{to}` in its tests; they may use `{TEST_ONLY}` and {}",
             list(may_use)
         )),
@@ -158,7 +158,7 @@ fn list(may_use: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn uses(folder: &str, to: &str, kind: Kind) -> Vec<String> {
+    fn uses(folder: &str, to: &str, kind: EdgeKind) -> Vec<String> {
         let edges = vec![Edge {
             to: to.to_owned(),
             kind,
@@ -174,7 +174,7 @@ mod tests {
         for (folder, may_use) in MAY_USE {
             for to in *may_use {
                 assert!(
-                    uses(folder, to, Kind::Normal).is_empty(),
+                    uses(folder, to, EdgeKind::Normal).is_empty(),
                     "{folder} -> {to}"
                 );
                 assert!(MAY_USE.iter().any(|(row, _)| row == to), "{folder} -> {to}");
@@ -185,15 +185,15 @@ mod tests {
     #[test]
     fn an_edge_outside_the_table_is_refused_with_the_allowed_ones() {
         assert_eq!(
-            uses("plan", "runtime", Kind::Normal),
+            uses("plan", "runtime", EdgeKind::Normal),
             ["`plan` uses `runtime`; it may use `api`"]
         );
         assert_eq!(
-            uses("api", "plan", Kind::Normal),
+            uses("api", "plan", EdgeKind::Normal),
             ["`api` uses `plan`; it may use nothing of ours"]
         );
         assert_eq!(
-            uses("cluster", "api", Kind::Normal).len(),
+            uses("cluster", "api", EdgeKind::Normal).len(),
             1,
             "the Kubernetes half knows no grids"
         );
@@ -202,14 +202,21 @@ mod tests {
     #[test]
     fn testkit_is_only_ever_a_dev_dependency() {
         for (folder, _) in MAY_USE {
-            assert_eq!(uses(folder, "testkit", Kind::Normal).len(), 1, "{folder}");
-            assert!(uses(folder, "testkit", Kind::Dev).is_empty(), "{folder}");
+            assert_eq!(
+                uses(folder, "testkit", EdgeKind::Normal).len(),
+                1,
+                "{folder}"
+            );
+            assert!(
+                uses(folder, "testkit", EdgeKind::Dev).is_empty(),
+                "{folder}"
+            );
         }
     }
 
     #[test]
     fn tests_of_a_crate_reach_no_further_than_the_crate_and_testkit() {
-        let [refused] = &uses("api", "cluster", Kind::Dev)[..] else {
+        let [refused] = &uses("api", "cluster", EdgeKind::Dev)[..] else {
             panic!("allowed");
         };
         assert!(refused.contains("in its tests"), "{refused}");
@@ -218,16 +225,23 @@ mod tests {
     #[test]
     fn what_looks_at_everything_does_so_only_where_no_user_sees_it() {
         for folder in LOOKS_AT_ALL {
-            assert!(uses(folder, "upstream", Kind::Dev).is_empty(), "{folder}");
-            assert_eq!(uses(folder, "upstream", Kind::Normal).len(), 1, "{folder}");
+            assert!(
+                uses(folder, "upstream", EdgeKind::Dev).is_empty(),
+                "{folder}"
+            );
+            assert_eq!(
+                uses(folder, "upstream", EdgeKind::Normal).len(),
+                1,
+                "{folder}"
+            );
         }
     }
 
     #[test]
     fn only_developer_crates_use_upstream() {
-        assert!(uses("xtask", "upstream", Kind::Normal).is_empty());
-        assert!(uses("testkit", "upstream", Kind::Normal).is_empty());
-        assert_eq!(uses("cli", "upstream", Kind::Normal).len(), 1);
+        assert!(uses("xtask", "upstream", EdgeKind::Normal).is_empty());
+        assert!(uses("testkit", "upstream", EdgeKind::Normal).is_empty());
+        assert_eq!(uses("cli", "upstream", EdgeKind::Normal).len(), 1);
     }
 
     #[test]

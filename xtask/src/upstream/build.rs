@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use edgegrid_upstream::{BUILD_FLAGS, Kind, Program, Set};
+use edgegrid_upstream::{BUILD_FLAGS, Program, ProgramKind, Set};
 
 use super::progress::Progress;
 use super::{go, missing};
@@ -133,7 +133,7 @@ enum Invocation {
 fn invocations(programs: &[Program]) -> Vec<Invocation> {
     let (together, by_name): (Vec<Program>, Vec<Program>) =
         programs.iter().copied().partition(|program| {
-            program.kind() == Kind::Main && go_name(program.package()) == program.name()
+            program.kind() == ProgramKind::Main && go_name(program.package()) == program.name()
         });
     let together = Some(together)
         .filter(|group| !group.is_empty())
@@ -172,7 +172,7 @@ impl Invocation {
             Self::ByName(program) => partial.join(program.name()),
         };
         match self.programs() {
-            [program] if program.kind() == Kind::Test => go.args(["test", "-c"]),
+            [program] if program.kind() == ProgramKind::Test => go.args(["test", "-c"]),
             _ => go.args(["build", "-v"]), // names each package as it is compiled; `test` cannot
         };
         go.args(BUILD_FLAGS)

@@ -241,10 +241,10 @@ impl Target for Schemas {
             return false;
         };
         schema.prune(&mut object);
-        schema.default(&mut object);
-        let verdict = schema.validate(&object);
+        schema.apply_defaults(&mut object);
+        let validation = schema.validate(&object);
         schema.validate_update(&object, old);
         schema.validate_status_update(&object, old);
-        verdict.errors.is_empty()
+        validation.errors.is_empty()
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use edgegrid_dns::answer::Zone;
 use edgegrid_dns::records::{Host, Port, Records, ServiceName, ServiceRecords, Target as Stands};
 use edgegrid_dns::server::exchange::{Pending, Step, accept, take};
-use edgegrid_dns::server::wire::{MOST_UDP, Transport};
+use edgegrid_dns::server::wire::{MAX_UDP, Transport};
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query};
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, SOA, SRV, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
@@ -159,10 +159,10 @@ impl Target for Answers {
 
     fn feed(&mut self, (which, packet, transport): &Self::Input) -> bool {
         let (asked, pending) = &self.waiting[*which];
-        let Some(heard) = accept(&sent(pending), packet) else {
+        let Some(answer) = accept(&sent(pending), packet) else {
             return false;
         };
-        let step = pending.finish(Some(&heard), *transport, &mut self.buffer);
+        let step = pending.finish(Some(&answer), *transport, &mut self.buffer);
         assert!(
             matches!(step, Step::Answered(_)),
             "a question without an answer"
@@ -191,7 +191,7 @@ fn check(packet: &[u8], answer: &[u8], transport: Transport) {
     let limit = match (transport, edns) {
         (Transport::Tcp, _) => usize::from(u16::MAX),
         (Transport::Udp, None) => WITHOUT_EDNS,
-        (Transport::Udp, Some(edns)) => WITHOUT_EDNS.max(edns.max_payload().min(MOST_UDP).into()),
+        (Transport::Udp, Some(edns)) => WITHOUT_EDNS.max(edns.max_payload().min(MAX_UDP).into()),
     };
     assert!(answer.len() <= limit, "{} bytes of {limit}", answer.len());
 }

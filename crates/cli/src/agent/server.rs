@@ -1,4 +1,4 @@
-//! What can be chosen of the node's own DNS server.
+//! Options of the node's own DNS server.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -11,21 +11,23 @@ use ipnet::IpNet;
 // No doc comment: clap would show it instead of the command's own.
 #[derive(clap::Args)]
 pub(super) struct ServerArgs {
-    /// Answer DNS questions here, over UDP and TCP; may be repeated.
+    /// Address to answer DNS queries on, over UDP and TCP; may be repeated. Without one no DNS server
+    /// runs.
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "DNS server")]
     dns_listen: Vec<SocketAddr>,
 
-    /// Who may ask besides this machine, above all the network of its pods; may be repeated.
+    /// Network whose clients may send queries, besides this machine: usually that of its pods; may be
+    /// repeated.
     #[arg(
         long,
-        value_name = "NETWORK",
+        value_name = "CIDR",
         requires = "dns_listen",
         help_heading = "DNS server"
     )]
     dns_allow: Vec<IpNet>,
 
-    /// Where to ask for names of the cluster that are no service's; may be repeated. Without it they
-    /// do not exist.
+    /// DNS server to forward names of the cluster domain to that belong to no Service; may be repeated.
+    /// Without one they do not exist.
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -34,7 +36,7 @@ pub(super) struct ServerArgs {
     )]
     cluster_dns: Vec<SocketAddr>,
 
-    /// Where to ask for all other names, instead of those of /etc/resolv.conf; may be repeated.
+    /// DNS server to forward all other names to; may be repeated. Default: those of /etc/resolv.conf.
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -43,7 +45,7 @@ pub(super) struct ServerArgs {
     )]
     dns_resolver: Vec<SocketAddr>,
 
-    /// Questions of one client a second, and twice as many after a pause; 0 sets no limit.
+    /// Queries a second that are answered to one client, with bursts of twice as many; 0 sets no limit.
     #[arg(
         long,
         value_name = "NUMBER",

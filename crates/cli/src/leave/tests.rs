@@ -98,7 +98,7 @@ impl Land {
         found
     }
 
-    async fn is_registered(&self) -> (bool, bool) {
+    async fn registrations(&self) -> (bool, bool) {
         let namespaces: Api<Namespace> = Api::all(self.control.client());
         let above = namespaces.get_opt("edgegrid-shop").await.unwrap();
         let above = above.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
@@ -130,7 +130,7 @@ async fn a_member_that_leaves_keeps_its_grids_and_forgets_the_control_cluster() 
     let said = land.leave(true, false).await.unwrap();
     assert_eq!(said, "shop is no longer a member\n");
     assert_eq!(land.grids().await, ["default/own", "default/web"]);
-    assert_eq!(land.is_registered().await, (false, false));
+    assert_eq!(land.registrations().await, (false, false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ async fn purge_deletes_the_grids_that_came_from_the_control_cluster_and_no_other
         "3 grids deleted in shop\nshop is no longer a member\n"
     );
     assert_eq!(land.grids().await, ["default/own"]);
-    assert_eq!(land.is_registered().await, (false, false));
+    assert_eq!(land.registrations().await, (false, false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +152,7 @@ async fn force_lets_the_control_cluster_forget_a_member_that_is_lost_and_touches
     assert_eq!(said, "shop is no longer a member\n");
     let all = ["clusternet-system/web", "default/own", "default/web"];
     assert_eq!(land.grids().await, all);
-    assert_eq!(land.is_registered().await, (false, true));
+    assert_eq!(land.registrations().await, (false, true));
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,5 +169,5 @@ async fn a_cluster_that_is_a_member_by_another_name_is_left_as_it_is() {
     let error = land.leave(true, true).await.unwrap_err();
     assert!(format!("{error:#}").contains("edgegrid-other"), "{error:#}");
     assert_eq!(land.grids().await.len(), 3);
-    assert_eq!(land.is_registered().await, (true, true));
+    assert_eq!(land.registrations().await, (true, true));
 }

@@ -279,7 +279,7 @@ fn problems_and_retry(
     for (scope, outcome) in outcomes {
         let Err(error) = outcome else { continue };
         let wait = match error.class {
-            Class::Conflict(_) | Class::Gone | Class::Taken => CONFLICT_RETRY,
+            Class::Conflict(_) | Class::NotFound | Class::AlreadyExists => CONFLICT_RETRY,
             _ => {
                 let problem = Problem::new(reason::REFUSED, error.to_string());
                 problems.insert(scope, problem);

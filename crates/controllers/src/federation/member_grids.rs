@@ -205,7 +205,7 @@ fn warning(problem: &Problem) -> Notice {
 /// The problem of a failed write; `None` for a conflict, which is merely tried again.
 fn problem_of(error: &WriteError) -> Option<Problem> {
     match error.class {
-        Class::Conflict(_) | Class::Gone | Class::Taken | Class::NotLeader => None,
+        Class::Conflict(_) | Class::NotFound | Class::AlreadyExists | Class::NotLeader => None,
         _ => Some(Problem::new(reason::REFUSED, error.to_string())),
     }
 }

@@ -56,7 +56,7 @@ async fn reconcile(
         .run_in_order(&[Step::Create { id, body }])
         .await
     {
-        Err(error) if !matches!(error.class, Class::Taken) => Err(error),
+        Err(error) if !matches!(error.class, Class::AlreadyExists) => Err(error),
         _ => Ok(None),
     }
 }

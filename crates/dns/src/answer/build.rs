@@ -29,7 +29,7 @@ pub(super) fn soa_data(zone: &Name) -> RData {
     RData::SOA(soa)
 }
 
-/// Where a zone's server is said to be; the specification leaves the name open, this is CoreDNS'.
+/// The name of a zone's server; the specification leaves the name open, this is CoreDNS'.
 pub(super) fn name_server(zone: &Name) -> Name {
     below(&["ns", "dns"], zone).unwrap_or_else(|| zone.clone())
 }
@@ -66,7 +66,7 @@ pub(super) fn address_data<'a>(
 pub(super) fn alias(name: &Name, target: Name, kind: RecordType) -> Decision {
     let alias = RData::CNAME(CNAME(target.clone()));
     if kind == RecordType::CNAME {
-        return Decision::Answer(Answer::of(vec![alias]));
+        return Decision::Answer(Answer::new(vec![alias]));
     }
     let record = record(name, alias);
     Decision::Alias { record, target }

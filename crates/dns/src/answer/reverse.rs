@@ -39,7 +39,7 @@ pub(super) fn decide(
     match kind {
         RecordType::PTR => {
             let pointer = |target| RData::PTR(PTR(target));
-            Decision::Answer(Answer::of(names.into_iter().map(pointer).collect()))
+            Decision::Answer(Answer::new(names.into_iter().map(pointer).collect()))
         }
         RecordType::ANY => minimal_any(),
         _ => Decision::NoData(soa(&name.trim_to(2))),

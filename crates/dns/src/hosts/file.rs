@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(30);
 /// What a new file may be: everybody reads it, as SuperEdge's.
 const MODE: u32 = 0o644;
 
-/// How a file is put in the place of another.
+/// How a file replaces another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteMode {
     /// Beside it, and renamed: a reader sees the old one or the new one.
@@ -76,7 +76,7 @@ pub enum WriteError {
         /// The file.
         path: PathBuf,
         #[source]
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -96,7 +96,7 @@ impl Metrics {
 }
 
 impl Hosts {
-    /// Keeps the file as the names are until told to stop. It is not touched before all names have
+    /// Keeps the file as the names are until shutdown. It is not touched before all names have
     /// been known once, nor at the end: who is cut off keeps what there is.
     pub async fn keep(self, names: Names, metrics: Metrics, stop: Shutdown) {
         let mut state = names.subscribe();
@@ -210,7 +210,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Tells of a trouble once for as long as it goes on; gives what was told.
+/// Logs an error once for as long as it goes on; gives what was logged.
 fn report(outcome: Result<(), WriteError>, metrics: &Metrics, said: &str) -> String {
     let Err(error) = outcome else {
         return String::new();
@@ -218,10 +218,7 @@ fn report(outcome: Result<(), WriteError>, metrics: &Metrics, said: &str) -> Str
     metrics.failures.inc();
     let error = chain(&error);
     if error != said {
-        tracing::warn!(
-            error,
-            "the hosts file is not as it should be, will try again"
-        );
+        tracing::warn!(error, "cannot write the hosts file, will retry");
     }
     error
 }

@@ -1,16 +1,16 @@
 //! Who may ask: this node, and whoever the operator names. A server that answers everybody is a tool
 //! for attacks on others.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::time::Instant;
 
-/// The machine's addresses are looked up again for a stranger, but not more often than this.
+/// The machine's addresses are looked up again for an unknown client, but not more often than this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// What never leaves the machine.
@@ -35,11 +35,11 @@ struct Own {
 impl Access {
     pub(super) fn new(mut allow: Vec<IpNet>) -> Self {
         allow.extend(LOOPBACK);
-        Self::of(allow)
+        Self::only(allow)
     }
 
     /// For these networks and the machine's own addresses, without the rest of loopback.
-    pub(super) fn of(networks: Vec<IpNet>) -> Self {
+    pub(super) fn only(networks: Vec<IpNet>) -> Self {
         Self {
             networks,
             own: Mutex::default(),
@@ -54,7 +54,7 @@ impl Access {
     }
 
     fn is_own(&self, client: IpAddr) -> bool {
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.own.lock();
         if own.addresses.contains(&client) {
             return true;
         }
@@ -67,7 +67,7 @@ impl Access {
     }
 }
 
-/// As the kernel lists them; what cannot be read holds none.
+/// As the kernel lists them; what cannot be read has none.
 fn machine_addresses() -> BTreeSet<IpAddr> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (v4, v6) = (
@@ -78,7 +78,7 @@ fn machine_addresses() -> BTreeSet<IpAddr> {
     v4.chain(local_v6(&v6).map(IpAddr::V6)).collect()
 }
 
-/// The leaves of the routing table that are said to be `host LOCAL` in the line after them.
+/// The leaves of the routing table that are marked `host LOCAL` in the line after them.
 fn local_v4(table: &str) -> impl Iterator<Item = Ipv4Addr> {
     let lines = table.lines().zip(table.lines().skip(1));
     lines.filter_map(|(leaf, kind)| {

@@ -11,12 +11,12 @@ use hickory_proto::op::{
 use hickory_proto::rr::Record;
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
 
-use super::wire::{self, Incoming, MOST_UDP, Reply, Request, Transport};
+use super::wire::{self, Incoming, MAX_UDP, Reply, Request, Transport};
 use crate::answer::{Decision, To, Zone, decide, record};
 use crate::records::Records;
 
 /// Names that lead to names that lead to names: after so many it is a circle.
-const MOST_ALIASES: usize = 8;
+const MAX_ALIASES: usize = 8;
 
 /// What becomes of a packet.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ pub fn refuse(packet: &[u8], transport: Transport, buffer: &mut Vec<u8>) -> Step
 }
 
 impl Pending {
-    /// Writes the answer once somebody has said something, or nobody has.
+    /// Writes the answer once another server has answered, or none has.
     pub fn finish(
         &self,
         heard: Option<&Message>,
@@ -153,7 +153,7 @@ impl Asked {
         message.metadata.checking_disabled = self.unchecked;
         message.add_query(Query::query(self.name.clone(), self.kind.into()));
         let mut edns = Edns::new();
-        edns.set_max_payload(MOST_UDP);
+        edns.set_max_payload(MAX_UDP);
         edns.set_dnssec_ok(self.signatures);
         message.set_edns(edns);
         message
@@ -195,7 +195,7 @@ enum Resolved {
 fn resolve(zone: &Zone, records: &Records, query: &Query) -> Resolved {
     let mut found = Vec::new();
     let mut wanted = query.clone();
-    for _ in 0..MOST_ALIASES {
+    for _ in 0..MAX_ALIASES {
         let (code, negative) = match decide(records, zone, &wanted) {
             Decision::Answer(answer) => {
                 let mut data = answer.data;

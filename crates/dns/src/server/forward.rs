@@ -3,10 +3,11 @@
 //! Equal questions that are under way are asked once. That spares the others, and it ends circles: if
 //! who is asked asks us the same again, that question joins the first one, which then runs out of time.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
@@ -27,9 +28,9 @@ use crate::answer::To;
 /// What may come over UDP at most; nobody was invited to send as much.
 const PACKET: usize = 4096;
 
-/// What somebody said; nobody has said anything if there is none.
-type Heard = Option<Arc<Message>>;
-type Exchange = BoxFuture<'static, Heard>;
+/// What another server answered; none if none did.
+type Answer = Option<Arc<Message>>;
+type Exchange = BoxFuture<'static, Answer>;
 
 /// Asks others; clones ask together.
 #[derive(Debug, Clone)]
@@ -62,7 +63,7 @@ impl Forwarder {
         }))
     }
 
-    /// A place among those that are under way; none if there are too many.
+    /// A permit to have one more under way; none if there are too many.
     pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.0.permits).try_acquire_owned().ok();
         if permit.is_none() {
@@ -72,7 +73,7 @@ impl Forwarder {
     }
 
     /// Asks, together with whoever asks the same at the moment.
-    pub(super) async fn ask(&self, asked: Asked) -> Heard {
+    pub(super) async fn ask(&self, asked: Asked) -> Answer {
         self.join(asked).await
     }
 
@@ -81,16 +82,16 @@ impl Forwarder {
         if let Some(exchange) = under_way.get(&asked).and_then(WeakShared::upgrade) {
             return exchange;
         }
-        // Those that were given up by everybody who waited leave their place behind.
+        // Those that everybody gave up waiting for are still in the map.
         if under_way.len() >= self.0.limits.at_once {
             under_way.retain(|_, exchange| exchange.upgrade().is_some());
         }
         let inner = Arc::clone(&self.0);
         let question = asked.clone();
         let exchange = async move {
-            let heard = inner.exchange(&question).await;
+            let answer = inner.exchange(&question).await;
             inner.lock().remove(&question);
-            heard.map(Arc::new)
+            answer.map(Arc::new)
         };
         let exchange = exchange.boxed().shared();
         if let Some(weak) = exchange.downgrade() {
@@ -101,10 +102,8 @@ impl Forwarder {
 }
 
 impl Inner {
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Asked, WeakShared<Exchange>>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Asked, WeakShared<Exchange>>> {
+        self.under_way.lock()
     }
 
     async fn exchange(&self, asked: &Asked) -> Option<Message> {
@@ -121,8 +120,8 @@ impl Inner {
                     upstreams.answered(number);
                     return Some(heard);
                 }
-                Ok(Err(error)) => debug!(%server, %error, "asking another server"),
-                Err(_) => debug!(%server, "no answer in time"),
+                Ok(Err(error)) => debug!(%server, %error, "cannot reach a DNS server"),
+                Err(_) => debug!(%server, "DNS server timed out"),
             }
         }
         if failure.is_none() {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::config::Rate;
 
 /// Clients that are told apart; those beyond share one bucket.
-const MOST_CLIENTS: usize = 4096;
+const MAX_CLIENTS: usize = 4096;
 /// The bucket of those who are not told apart.
 const OTHERS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 
@@ -54,7 +54,7 @@ impl Buckets {
     }
 
     fn key(&mut self, client: IpAddr, now: Instant) -> IpAddr {
-        if self.clients.contains_key(&client) || self.clients.len() < MOST_CLIENTS {
+        if self.clients.contains_key(&client) || self.clients.len() < MAX_CLIENTS {
             return client;
         }
         let full = self.full();
@@ -67,7 +67,7 @@ impl Buckets {
             self.clients
                 .retain(|_, bucket| now - bucket.empty_since < full);
         }
-        if self.clients.len() < MOST_CLIENTS {
+        if self.clients.len() < MAX_CLIENTS {
             client
         } else {
             OTHERS
@@ -127,8 +127,8 @@ mod tests {
         let admitted = (1..50_000)
             .filter(|n| buckets.take(client(*n), now))
             .count();
-        assert!(buckets.clients.len() <= MOST_CLIENTS + 1);
-        assert_eq!(admitted, MOST_CLIENTS + 2, "the rest shared one bucket");
+        assert!(buckets.clients.len() <= MAX_CLIENTS + 1);
+        assert_eq!(admitted, MAX_CLIENTS + 2, "the rest shared one bucket");
         let later = now + Duration::from_secs(10);
         assert!(buckets.take(client(60_000), later));
         assert!(buckets.clients.contains_key(&client(60_000)));

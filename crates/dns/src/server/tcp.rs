@@ -33,7 +33,7 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: Shut
                     admit((stream, client.ip()), &shared, &stop, &mut connections);
                 }
                 Err(error) => {
-                    warn!(%error, "no connection can be taken");
+                    warn!(%error, "TCP accept failed");
                     sleep(PAUSE).await;
                 }
             },
@@ -59,7 +59,7 @@ fn admit(
     connections.spawn(async move {
         shared.metrics.connections.inc();
         if let Err(error) = converse(stream, client, &shared, &stop).await {
-            debug!(%client, %error, "a connection ended");
+            debug!(%client, %error, "TCP connection failed");
         }
         shared.metrics.connections.dec();
         drop(place);

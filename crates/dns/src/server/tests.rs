@@ -22,7 +22,7 @@ async fn start(tasks: &mut JoinSet<()>) -> (SocketAddr, shutdown::Trigger, Metri
     records.set_complete();
     let records = Arc::new(RwLock::new(records));
     let mut server = Server::bind(config, records).await.unwrap();
-    let only = Access::of(vec![IpAddr::from(FRIEND).into()]);
+    let only = Access::only(vec![IpAddr::from(FRIEND).into()]);
     Arc::get_mut(&mut server.shared).unwrap().access = only;
     let (trigger, stop) = shutdown::channel();
     let (address, metrics) = (server.addresses()[0], server.metrics());

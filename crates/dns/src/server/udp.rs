@@ -92,7 +92,7 @@ impl Listener {
         });
     }
 
-    /// A socket tells of earlier packets that did not arrive; that is no reason to wait.
+    /// A socket reports earlier packets that did not arrive; that is no reason to wait.
     async fn pause(&self, error: &io::Error) {
         if matches!(
             error.kind(),
@@ -100,13 +100,13 @@ impl Listener {
         ) {
             return;
         }
-        warn!(%error, "no packet can be taken");
+        warn!(%error, "UDP receive failed");
         sleep(PAUSE).await;
     }
 }
 
 async fn send(socket: &UdpSocket, answer: &[u8], client: SocketAddr) {
     if let Err(error) = socket.send_to(answer, client).await {
-        debug!(%client, %error, "the answer cannot be sent");
+        debug!(%client, %error, "UDP send failed");
     }
 }

@@ -1,11 +1,12 @@
 //! Whom to ask: the cluster's DNS, and the node's resolvers as its file names them.
 
+use parking_lot::Mutex;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -68,7 +69,7 @@ impl Upstreams {
         let servers = match &self.source {
             Source::These(servers) => Arc::clone(servers),
             Source::File(watched) => {
-                let mut watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut watched = watched.lock();
                 watched.servers()
             }
         };
@@ -92,7 +93,7 @@ impl Watched {
             self.looked = Some(Instant::now());
             if let Err(error) = self.look() {
                 let path = self.path.display();
-                warn!(%path, %error, "resolvers cannot be read; those known before stay");
+                warn!(%path, %error, "cannot read the resolvers, keeping those known before");
             }
         }
         Arc::clone(&self.servers)

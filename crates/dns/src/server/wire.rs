@@ -1,7 +1,7 @@
-//! Messages as they come and go: what is a question at all, and how much an answer may hold.
+//! Messages as they come and go: what is a question at all, and how long an answer may be.
 //!
-//! Nothing here trusts what a packet says about itself. An answer is never larger than what the asker
-//! can take: 512 bytes over UDP without EDNS, at most [`MOST_UDP`] with it (RFC 6891, RFC 9715).
+//! Nothing here trusts what a packet claims about itself. An answer is never larger than what the asker
+//! can take: 512 bytes over UDP without EDNS, at most [`MAX_UDP`] with it (RFC 6891, RFC 9715).
 
 use crate::answer::TTL;
 use hickory_proto::ProtoError;
@@ -12,11 +12,11 @@ use hickory_proto::rr::{DNSClass, RData, Record};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncodable, BinEncoder};
 
 /// What fits into one packet of every network there is, so that none is cut into fragments.
-pub const MOST_UDP: u16 = 1232;
+pub const MAX_UDP: u16 = 1232;
 /// What everybody can take, and the size of a question that came without EDNS.
-const LEAST_UDP: u16 = 512;
+const MIN_UDP: u16 = 512;
 /// EDNS, a signature, and two more for good measure.
-const MOST_ADDITIONAL: u16 = 4;
+const MAX_ADDITIONAL: u16 = 4;
 /// A pointer to what follows the header: the question's name, in its own spelling.
 const QUESTIONS_NAME: u16 = 0xC000 | 0x000C;
 /// An OPT record without options.
@@ -47,11 +47,11 @@ pub enum Incoming {
 pub struct Request {
     /// Of its header.
     pub metadata: Metadata,
-    /// What it says it can take, if it speaks EDNS.
+    /// What it can take, if it speaks EDNS.
     pub edns: Option<Capability>,
 }
 
-/// What the asker's EDNS says.
+/// The asker's EDNS options.
 #[derive(Debug, Clone, Copy)]
 pub struct Capability {
     /// The largest packet it takes.
@@ -96,8 +96,8 @@ impl Request {
     pub fn limit(&self, transport: Transport) -> u16 {
         match (transport, self.edns) {
             (Transport::Tcp, _) => u16::MAX,
-            (Transport::Udp, None) => LEAST_UDP,
-            (Transport::Udp, Some(edns)) => edns.payload.clamp(LEAST_UDP, MOST_UDP),
+            (Transport::Udp, None) => MIN_UDP,
+            (Transport::Udp, Some(edns)) => edns.payload.clamp(MIN_UDP, MAX_UDP),
         }
     }
 }
@@ -122,7 +122,7 @@ pub fn read(packet: &[u8]) -> Incoming {
     let is_question = counts.queries == 1
         && counts.answers == 0
         && counts.authorities == 0
-        && counts.additionals <= MOST_ADDITIONAL;
+        && counts.additionals <= MAX_ADDITIONAL;
     if !is_question {
         return Incoming::Bad(request, ResponseCode::FormErr);
     }
@@ -238,7 +238,7 @@ fn emit<R: BinEncodable>(
 
 fn opt(asked: Capability, code: ResponseCode) -> Edns {
     let mut edns = Edns::new();
-    edns.set_max_payload(MOST_UDP);
+    edns.set_max_payload(MAX_UDP);
     edns.set_dnssec_ok(asked.signatures);
     edns.set_rcode_high(code.high());
     edns

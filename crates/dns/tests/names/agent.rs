@@ -49,7 +49,7 @@ impl Agent {
             names: true,
             ..Config::new(node)
         };
-        let wrapper = Wrapper::new(&config, Link::of(client), cluster.clock());
+        let wrapper = Wrapper::new(&config, Link::from_client(client), cluster.clock());
         let (trigger, stop) = shutdown::channel();
         let (names, hosts) = (Names::default(), folder.join("hosts"));
         let file = Hosts {

@@ -1,11 +1,11 @@
-//! Random sites, grids and pods: the three ways say what the rule says, told a second time in a few lines, and the same
+//! Random sites, grids and pods: the three ways answer what the rule demands, written a second time in a few lines, and the same
 //! as each other. No name of a closed service leads out of its unit, by any way.
 
 use crate::agent::Agent;
 use crate::scene::{
     Front, GRIDS, ORDINALS, OWN, Owner, Pod, Reach, SERVICES, Scene, scenes, stage,
 };
-use crate::ways::{Asking, Told, below, by_coredns, by_hosts_file, dashed};
+use crate::ways::{Answers, Asking, below, by_coredns, by_hosts_file, dashed};
 use anyhow::{Context, Result, ensure};
 use edgegrid_testkit::{Cluster, Patience, eventually_within};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 const CASES: u32 = 16;
 /// In virtual time; far more than the hosts file takes, which is the slowest.
-const PATIENCE: Patience = Patience {
+const TIMEOUT: Patience = Patience {
     limit: Duration::from_secs(5),
     pause: Duration::from_millis(250),
 };
 
-/// Two readers who agree but for what `docs/names.md` says.
+/// Two readers who agree but for the differences in `docs/names.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reader {
     CoreDns,
@@ -29,7 +29,7 @@ enum Reader {
 
 /// Who sees whom: everybody behind an open service, the own unit's pods behind a closed one. Only a headless service
 /// can be opened.
-fn seen(scene: &Scene, service: usize) -> impl Iterator<Item = &Pod> + Clone {
+fn visible_pods(scene: &Scene, service: usize) -> impl Iterator<Item = &Pod> + Clone {
     let everybody = !is_strict(&scene.services[service]);
     let pods = scene.pods.iter();
     pods.filter(move |pod| pod.is_behind(service) && (everybody || pod.is_at_home()))
@@ -40,10 +40,10 @@ fn is_strict(front: &Front) -> bool {
 }
 
 /// The rule of all names but the short ones.
-fn full_names(scene: &Scene, service: usize, reader: Reader) -> Told {
+fn full_names(scene: &Scene, service: usize, reader: Reader) -> Answers {
     let front = &scene.services[service];
-    let mut told = Told::default();
-    for pod in seen(scene, service) {
+    let mut answers = Answers::default();
+    for pod in visible_pods(scene, service) {
         // CoreDNS knows of no end; our own server does.
         let stays = !pod.terminating || front.publishes && reader == Reader::CoreDns;
         if !stays || !(pod.ready || front.publishes) {
@@ -56,19 +56,19 @@ fn full_names(scene: &Scene, service: usize, reader: Reader) -> Told {
                 None => continue,
             };
             if front.address.is_none() {
-                told.targets.insert(name.clone());
-                let all = told.addresses.entry(String::new()).or_default();
+                answers.targets.insert(name.clone());
+                let all = answers.addresses.entry(String::new()).or_default();
                 all.insert(*address);
             }
-            let one = told.addresses.entry(name).or_default();
+            let one = answers.addresses.entry(name).or_default();
             one.insert(*address);
         }
     }
     if let Some(own) = front.address {
-        told.addresses.insert(String::new(), [own].into());
-        told.targets.insert(String::new());
+        answers.addresses.insert(String::new(), [own].into());
+        answers.targets.insert(String::new());
     }
-    told
+    answers
 }
 
 /// The rule of short names: a seen pod of one of the own unit's sets, on one of its nodes, is `<grid>-<ordinal>` too,
@@ -76,14 +76,14 @@ fn full_names(scene: &Scene, service: usize, reader: Reader) -> Told {
 fn short_names(scene: &Scene, service: usize) -> BTreeMap<String, BTreeSet<IpAddr>> {
     let front = &scene.services[service];
     let mut names: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
-    let taken: BTreeSet<&str> = seen(scene, service)
+    let taken: BTreeSet<&str> = visible_pods(scene, service)
         .filter_map(|pod| pod.hostname(service))
         .collect();
     let answers = |pod: &&Pod| {
         let ready = pod.ready || front.publishes;
         ready && !pod.terminating && pod.is_at_home() && pod.owner != Owner::Foreign
     };
-    for pod in seen(scene, service).filter(answers) {
+    for pod in visible_pods(scene, service).filter(answers) {
         for (set, stamped) in scene.sets.iter().filter(|(_, set)| set.unit == OWN) {
             let hostname = pod.hostname(service);
             let ordinal = hostname.and_then(|name| name.strip_prefix(set)?.strip_prefix('-'));
@@ -119,15 +119,15 @@ async fn all_ways_agree(agent: &Agent, scene: &Scene) -> Result<()> {
     for (at, name) in SERVICES.into_iter().enumerate() {
         let by_server = asking.service(name, &labels(scene))?;
         let short = short_names(scene, at);
-        for (reader, told) in [
+        for (reader, answers) in [
             (Reader::CoreDns, &by_coredns[at]),
             (Reader::Own, &by_server),
         ] {
             let mut rule = full_names(scene, at, reader);
             rule.addresses.extend(short.clone());
             ensure!(
-                *told == rule,
-                "{name} by {reader:?}: {told:#?}, not {rule:#?}"
+                *answers == rule,
+                "{name} by {reader:?}: {answers:#?}, not {rule:#?}"
             );
         }
         let front = &scene.services[at];
@@ -140,9 +140,9 @@ async fn all_ways_agree(agent: &Agent, scene: &Scene) -> Result<()> {
         }
         for (short, addresses) in &short {
             let line = format!("{short}.{name}.default.svc.cluster.local");
-            for told in [&by_coredns[at], &by_server] {
-                let same = told.addresses.get(short) == by_file.get(&line);
-                ensure!(same, "{line}: {told:#?}, not {:?}", by_file.get(&line));
+            for answers in [&by_coredns[at], &by_server] {
+                let same = answers.addresses.get(short) == by_file.get(&line);
+                ensure!(same, "{line}: {answers:#?}, not {:?}", by_file.get(&line));
             }
             lines.insert(line, addresses.clone());
         }
@@ -153,13 +153,13 @@ async fn all_ways_agree(agent: &Agent, scene: &Scene) -> Result<()> {
 }
 
 /// No address of another unit's pod behind a strict service, whoever is asked.
-fn stays_at_home(scene: &Scene, service: usize, told: [&Told; 2]) -> Result<()> {
+fn stays_at_home(scene: &Scene, service: usize, answers: [&Answers; 2]) -> Result<()> {
     let front = &scene.services[service];
     if !is_strict(front) {
         return Ok(());
     }
-    let told = told.into_iter().flat_map(|told| &told.addresses);
-    for (label, addresses) in told {
+    let answers = answers.into_iter().flat_map(|answers| &answers.addresses);
+    for (label, addresses) in answers {
         for address in addresses.iter().filter(|one| Some(**one) != front.address) {
             let mut pods = scene.pods.iter();
             let pod = pods.find(|pod| pod.addresses.contains(address));
@@ -187,9 +187,9 @@ fn addresses_have_full_names(scene: &Scene, asking: &Asking<'_>) -> Result<()> {
         }
     }
     for address in scene.pods.iter().flat_map(|pod| &pod.addresses) {
-        let told = asking.backwards(*address)?;
+        let answers = asking.backwards(*address)?;
         let rule = rule.remove(address).unwrap_or_default();
-        ensure!(told == rule, "{address}: {told:?}, not {rule:?}");
+        ensure!(answers == rule, "{address}: {answers:?}, not {rule:?}");
     }
     Ok(())
 }
@@ -202,7 +202,7 @@ async fn holds(scenes: &[Scene; 2]) -> Result<()> {
     for scene in scenes {
         stage(&cluster, scene, before).await?;
         let what = "all ways agree with the rule";
-        eventually_within(PATIENCE, what, async || all_ways_agree(&agent, scene).await).await?;
+        eventually_within(TIMEOUT, what, async || all_ways_agree(&agent, scene).await).await?;
         before = Some(scene);
     }
     agent.stop().await;

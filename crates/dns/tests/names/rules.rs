@@ -85,7 +85,7 @@ async fn an_opened_service_shows_all_sites_and_short_names_stay_local() {
     agent.short_names_are("db-svc", &GUANGZHOU).await.unwrap();
     let view = agent.in_view("db-svc").await.unwrap();
     assert!(view.contains_key("db-beijing-0") && view.contains_key("db-guangzhou-0"));
-    // A pod whose node has left the site is no local one any more, whatever its set says.
+    // A pod whose node has left the site is no local one any more, whatever its set has.
     relabel(&cluster, "gz-1", "shanghai").await.unwrap();
     agent.short_names_are("db-svc", &[]).await.unwrap();
     agent.stop().await;
@@ -185,7 +185,7 @@ async fn sets_of_superedge_count_by_labels_and_node_selector_until_they_are_take
     agent.stop().await;
 }
 
-// SuperEdge tells one address per name, and none of IPv6.
+// SuperEdge answers one address per name, and none of IPv6.
 #[tokio::test(start_paused = true)]
 async fn both_address_families_have_names() {
     let (cluster, folder) = (two_sites().await.unwrap(), tempfile::tempdir().unwrap());

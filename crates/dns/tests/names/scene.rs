@@ -62,7 +62,7 @@ pub(crate) enum Reach {
     Plain,
 }
 
-/// Whose a set is.
+/// The owner of a set.
 #[derive(Debug, Clone)]
 pub(crate) struct Stamped {
     pub(crate) grid: &'static str,
@@ -78,7 +78,7 @@ pub(crate) struct Pod {
     pub(crate) node: Option<(&'static str, Option<&'static str>)>,
     pub(crate) ready: bool,
     pub(crate) terminating: bool,
-    /// The service that its set names, by its place; it has its name there and nowhere else.
+    /// The service that its set names, by its index; it has its name there and nowhere else.
     pub(crate) governing: usize,
     /// Whether the other service lists it as well.
     pub(crate) in_both: bool,
@@ -110,7 +110,7 @@ impl Pod {
         has_one.then_some(&self.name)
     }
 
-    /// What the EndpointSlice controller says of it.
+    /// Its endpoint, as the EndpointSlice controller writes it.
     fn conditions(&self, publishes: bool) -> Value {
         let ready = publishes || self.ready && !self.terminating;
         json!({ "ready": ready, "serving": self.ready, "terminating": self.terminating })

@@ -1,4 +1,4 @@
-//! What a client is told, by each of the three ways: an unmodified CoreDNS that reads the view, the hosts file, and
+//! What a client is answered, by each of the three ways: an unmodified CoreDNS that reads the view, the hosts file, and
 //! our own server, which is asked with messages as they come over the wire.
 
 use crate::agent::Agent;
@@ -19,7 +19,7 @@ use std::net::IpAddr;
 
 /// What the names at and below a service's stand for; a name that is not here does not exist.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Answers {
     /// Label, empty for the service's own name, to addresses.
     pub(crate) addresses: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The labels that `_http._tcp` leads to.
@@ -32,23 +32,23 @@ pub(crate) fn dashed(address: IpAddr) -> String {
 }
 
 /// What a CoreDNS that reads the view makes of it, service by service.
-pub(crate) async fn by_coredns(agent: &Agent) -> Result<Vec<Told>> {
+pub(crate) async fn by_coredns(agent: &Agent) -> Result<Vec<Answers>> {
     let services: Api<Service> = Api::namespaced(agent.client(), "default");
     let slices: Api<EndpointSlice> = Api::namespaced(agent.client(), "default");
     let slices = slices.list(&ListParams::default()).await?.items;
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     for name in SERVICES {
         let spec = services.get(name).await?.spec.context("a spec")?;
         let own = spec.cluster_ip.unwrap_or_default().parse().ok();
-        told.push(coredns(name, own, &slices));
+        answers.push(coredns(name, own, &slices));
     }
-    Ok(told)
+    Ok(answers)
 }
 
 /// Its `kubernetes` plugin: ready endpoints of all slices with the service's label, each under its hostname or else its
 /// address; SRV of slices with ports; a service with an address is that, whatever is behind it.
-fn coredns(service: &str, own: Option<IpAddr>, slices: &[EndpointSlice]) -> Told {
-    let mut told = Told::default();
+fn coredns(service: &str, own: Option<IpAddr>, slices: &[EndpointSlice]) -> Answers {
+    let mut answers = Answers::default();
     let of_service = |slice: &&EndpointSlice| {
         let labels = slice.metadata.labels.as_ref();
         labels.and_then(|all| all.get("kubernetes.io/service-name").map(String::as_str))
@@ -65,7 +65,7 @@ fn coredns(service: &str, own: Option<IpAddr>, slices: &[EndpointSlice]) -> Told
                 let name = endpoint.hostname.clone();
                 let name = name.unwrap_or_else(|| dashed(address));
                 if has_ports && own.is_none() {
-                    told.targets.insert(name.clone());
+                    answers.targets.insert(name.clone());
                 }
                 let names = if own.is_none() {
                     vec![name, String::new()]
@@ -73,28 +73,28 @@ fn coredns(service: &str, own: Option<IpAddr>, slices: &[EndpointSlice]) -> Told
                     vec![name]
                 };
                 for name in names {
-                    told.addresses.entry(name).or_default().insert(address);
+                    answers.addresses.entry(name).or_default().insert(address);
                 }
             }
         }
     }
     if let Some(own) = own {
-        told.addresses.insert(String::new(), [own].into());
-        told.targets.insert(String::new());
+        answers.addresses.insert(String::new(), [own].into());
+        answers.targets.insert(String::new());
     }
-    told
+    answers
 }
 
 /// The hosts file, every line of it; none before it was written.
 pub(crate) fn by_hosts_file(agent: &Agent) -> Result<BTreeMap<String, BTreeSet<IpAddr>>> {
-    let mut told: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+    let mut answers: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
     let file = agent.hosts_file().context("no hosts file yet")?;
     for line in file.lines().filter(|line| !line.starts_with('#')) {
         let (address, name) = line.split_once(' ').context("a line without a blank")?;
-        let addresses = told.entry(name.to_owned()).or_default();
+        let addresses = answers.entry(name.to_owned()).or_default();
         addresses.insert(address.parse()?);
     }
-    Ok(told)
+    Ok(answers)
 }
 
 /// Our own server, which has a cluster's DNS to ask: about a known service it must not.
@@ -109,10 +109,10 @@ impl<'a> Asking<'a> {
         Ok(Self { records, zone })
     }
 
-    /// What it says of a service, asked for all these labels.
-    pub(crate) fn service(&self, service: &str, labels: &BTreeSet<String>) -> Result<Told> {
+    /// What it answers for a service, asked for all these labels.
+    pub(crate) fn service(&self, service: &str, labels: &BTreeSet<String>) -> Result<Answers> {
         let parent = format!("{service}.default.svc.cluster.local.");
-        let mut told = Told::default();
+        let mut answers = Answers::default();
         for label in labels {
             let name = below(label, &parent);
             let v4 = self.heard(&name, RecordType::A)?;
@@ -122,10 +122,10 @@ impl<'a> Asking<'a> {
                 "{name} exists for one family only"
             );
             if let (Some(v4), Some(v6)) = (v4, v6) {
-                let answers = v4.answers.iter().chain(&v6.answers);
-                let data = answers.map(|record| &record.data);
+                let records = v4.answers.iter().chain(&v6.answers);
+                let data = records.map(|record| &record.data);
                 let addresses = data.map(address).collect::<Result<_>>()?;
-                told.addresses.insert(label.clone(), addresses);
+                answers.addresses.insert(label.clone(), addresses);
             }
         }
         let ports = self.heard(&format!("_http._tcp.{parent}"), RecordType::SRV)?;
@@ -135,9 +135,11 @@ impl<'a> Asking<'a> {
             };
             let target = port.target.to_string();
             let label = target.strip_suffix(&parent).context("a target elsewhere")?;
-            told.targets.insert(label.trim_end_matches('.').to_owned());
+            answers
+                .targets
+                .insert(label.trim_end_matches('.').to_owned());
         }
-        Ok(told)
+        Ok(answers)
     }
 
     /// The names of an address.

@@ -185,7 +185,8 @@ async fn before_the_view_is_complete_services_fail_and_are_not_denied() {
 #[tokio::test]
 async fn a_change_of_the_records_is_in_the_next_answer() {
     use edgegrid_dns::server::Server;
-    use std::sync::{Arc, RwLock};
+    use parking_lot::RwLock;
+    use std::sync::Arc;
     let records = Arc::new(RwLock::new(cluster()));
     let server = Server::bind(config(), Arc::clone(&records)).await.unwrap();
     let address = server.addresses()[0];
@@ -199,7 +200,7 @@ async fn a_change_of_the_records_is_in_the_next_answer() {
         assert_eq!(data(&Message::from_vec(&heard).unwrap()), [expected]);
         let pods = headless(&[("demo-0", host(&["10.1.0.77"], true))]);
         let name = service("default", "demo-svc");
-        records.write().unwrap().set_service(&name, Some(pods));
+        records.write().set_service(&name, Some(pods));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What others are asked, and what is believed of what they say.
+//! What other servers are asked, and which of their answers count.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! A server over loopback, a client that asks it, and other servers that it asks.
 
+use parking_lot::RwLock;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use edgegrid_dns::records::Records;
@@ -18,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// Far more than anything takes here.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A server that runs until it is dropped.
@@ -85,7 +86,7 @@ pub(crate) async fn udp(server: SocketAddr, packet: &[u8]) -> Option<Vec<u8>> {
     socket.connect(server).await.unwrap();
     socket.send(packet).await.unwrap();
     let mut answer = vec![0; 65_536];
-    let length = timeout(PATIENCE, socket.recv(&mut answer)).await;
+    let length = timeout(TIMEOUT, socket.recv(&mut answer)).await;
     answer.truncate(length.ok()?.ok()?);
     Some(answer)
 }
@@ -103,7 +104,7 @@ pub(crate) async fn receive(stream: &mut TcpStream) -> Vec<u8> {
         stream.read_exact(&mut packet).await.unwrap();
         packet
     };
-    timeout(PATIENCE, read).await.expect("an answer in time")
+    timeout(TIMEOUT, read).await.expect("an answer in time")
 }
 
 pub(crate) fn question(name: &str, kind: RecordType) -> Message {
@@ -128,7 +129,7 @@ pub(crate) fn data(message: &Message) -> Vec<String> {
 
 type Behaviour = Arc<dyn Fn(&Message) -> Vec<Message> + Send + Sync>;
 
-/// Another DNS server, which does as it is told.
+/// Another DNS server, which behaves as it is asked to.
 pub(crate) struct Other {
     pub(crate) address: SocketAddr,
     heard: Arc<Mutex<Vec<Message>>>,

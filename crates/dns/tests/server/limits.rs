@@ -1,8 +1,9 @@
 //! Who is turned away, and when.
 
+use parking_lot::RwLock;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_dns::server::{Config, Error, Rate, Server};

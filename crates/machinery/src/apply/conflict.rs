@@ -10,7 +10,7 @@ use super::path::{Element, PathSet, path_text};
 pub struct Conflict {
     /// The other manager as messages name it, such as `"m1"` or `"u1" using v1`.
     pub manager: String,
-    /// The path.
+    /// The path of the field that somebody else owns.
     pub path: Vec<Element>,
 }
 

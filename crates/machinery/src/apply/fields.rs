@@ -37,7 +37,7 @@ impl PathSet {
         }
     }
 
-    /// Writes the set.
+    /// The set in the form of `fieldsV1`.
     pub fn to_fields_v1(&self) -> Value {
         Value::Object(write(self))
     }

@@ -10,7 +10,7 @@ use super::path::PathSet;
 /// How a manager came to own fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// By server-side apply.
+    /// Server-side apply: fields that it no longer names are removed.
     Apply,
     /// By any other write.
     Update,
@@ -30,9 +30,9 @@ impl Operation {
 /// The version is part of it for updates only: an applier keeps its entry when it changes version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
-    /// The manager's name.
+    /// The name that the writer gave itself.
     pub manager: String,
-    /// How it writes.
+    /// Whether it applies or updates; one name can do both.
     pub operation: Operation,
     /// The version written in; empty for appliers.
     pub api_version: String,
@@ -84,7 +84,7 @@ impl Identity {
 pub struct Owned {
     /// The version its paths are valid in.
     pub api_version: String,
-    /// Its paths.
+    /// The paths that the manager owns.
     pub set: PathSet,
     /// When it last changed something; absent if it never did.
     pub time: Option<String>,

@@ -11,7 +11,7 @@ pub enum NameError {
     /// A character that cannot be printed.
     #[error("invalid character U+{:04X} (at position {position})", *character as u32)]
     NotPrintable {
-        /// The character.
+        /// The character that cannot be printed.
         character: char,
         /// Its place in the name, counted in bytes.
         position: usize,

@@ -145,7 +145,7 @@ impl PathSet {
         self.children.get(element).filter(|set| !set.is_empty())
     }
 
-    /// Paths in either.
+    /// Paths that are in one of the two sets or in both.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut result = self.clone();
@@ -165,7 +165,7 @@ impl PathSet {
         }
     }
 
-    /// Paths in both.
+    /// Paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let members = self.members.intersection(&other.members).cloned().collect();

@@ -109,10 +109,10 @@ pub(super) fn credit(writer: &Writer<'_>, live: &Value, new: &Value, managers: &
     if settle(&mut changes, managers, None, true).is_err() {
         return;
     }
-    let Some(seen) = changes.at(writer.api_version) else {
+    let Some(change) = changes.at(writer.api_version) else {
         return;
     };
-    let gain = trackable(&seen.written().recursive_difference(writer.reset));
+    let gain = trackable(&change.written().recursive_difference(writer.reset));
     if gain.is_empty() {
         return;
     }

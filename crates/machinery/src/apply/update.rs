@@ -285,14 +285,17 @@ pub(super) fn settle(
         if Some(identity) == acting {
             continue;
         }
-        let Some(seen) = changes.at(&owned.api_version) else {
+        let Some(change) = changes.at(&owned.api_version) else {
             vanished.insert(identity.clone());
             continue;
         };
-        let taken = owned.set.intersection(&seen.written());
-        owned.set = owned.set.difference(&taken).difference(&seen.removed);
-        if !taken.is_empty() {
-            conflicts.push((identity.clone(), owned.api_version.clone(), taken));
+        let overwritten = owned.set.intersection(&change.written());
+        owned.set = owned
+            .set
+            .difference(&overwritten)
+            .difference(&change.removed);
+        if !overwritten.is_empty() {
+            conflicts.push((identity.clone(), owned.api_version.clone(), overwritten));
         }
     }
     if !force && !conflicts.is_empty() {

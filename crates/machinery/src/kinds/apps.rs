@@ -1,6 +1,6 @@
 //! Workloads of the `apps` group, and budgets for disrupting them.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::vocabulary::{count_or_share, share};
 use crate::selector::LabelSelector;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 const UNSELECTED: &str = "`selector` does not match template `labels`";
 
 pub(super) fn deployment(deployment: &Value, errors: &mut Errors) {
-    let spec = Place::root(deployment).at("spec");
+    let spec = FieldValue::root(deployment).at("spec");
     counts(
         &spec,
         &[
@@ -41,7 +41,7 @@ pub(super) fn deployment(deployment: &Value, errors: &mut Errors) {
     }
 }
 
-fn rolling_deployment(rolling: &Place<'_>, errors: &mut Errors) {
+fn rolling_deployment(rolling: &FieldValue<'_>, errors: &mut Errors) {
     let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
     unavailable.complain(errors, count_or_share(unavailable.value));
     surge.complain(errors, count_or_share(surge.value));
@@ -52,14 +52,14 @@ fn rolling_deployment(rolling: &Place<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn replica_set(set: &Value, errors: &mut Errors) {
-    let spec = Place::root(set).at("spec");
+    let spec = FieldValue::root(set).at("spec");
     counts(&spec, &["replicas", "minReadySeconds"], errors);
     selects_its_template(&spec, "deployment", errors);
     keeps_pods_running(&spec, "ReplicaSet", errors);
 }
 
 pub(super) fn daemon_set(set: &Value, errors: &mut Errors) {
-    let spec = Place::root(set).at("spec");
+    let spec = FieldValue::root(set).at("spec");
     counts(&spec, &["minReadySeconds", "revisionHistoryLimit"], errors);
     selects_its_template(&spec, "daemonset", errors);
     keeps_pods_running(&spec, "DaemonSet", errors);
@@ -71,7 +71,7 @@ pub(super) fn daemon_set(set: &Value, errors: &mut Errors) {
     }
 }
 
-fn rolling_daemon_set(rolling: &Place<'_>, errors: &mut Errors) {
+fn rolling_daemon_set(rolling: &FieldValue<'_>, errors: &mut Errors) {
     let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
     for field in [&unavailable, &surge] {
         field.complain(errors, count_or_share(field.value));
@@ -85,7 +85,7 @@ fn rolling_daemon_set(rolling: &Place<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn stateful_set(set: &Value, errors: &mut Errors) {
-    let spec = Place::root(set).at("spec");
+    let spec = FieldValue::root(set).at("spec");
     counts(&spec, &["replicas", "minReadySeconds"], errors);
     let start = spec.at("ordinals").at("start");
     start.not_negative(errors);
@@ -150,7 +150,7 @@ pub(super) fn with_claims_as_volumes(set: &Value) -> Value {
     set
 }
 
-fn stateful_strategy(strategy: &Place<'_>, errors: &mut Errors) {
+fn stateful_strategy(strategy: &FieldValue<'_>, errors: &mut Errors) {
     let rolling = strategy.at("rollingUpdate");
     match strategy.at("type").text() {
         "" => strategy.require(errors, ""),
@@ -173,14 +173,14 @@ fn stateful_strategy(strategy: &Place<'_>, errors: &mut Errors) {
 
 /// A name that was accepted once is not validated again.
 pub(super) fn stateful_set_create(set: &Value, errors: &mut Errors) {
-    Place::root(set)
+    FieldValue::root(set)
         .at("spec")
         .at("serviceName")
         .dns_label(errors);
 }
 
 pub(super) fn stateful_set_update(set: &Value, old: &Value, errors: &mut Errors) {
-    let spec = Place::root(set).at("spec");
+    let spec = FieldValue::root(set).at("spec");
     // Claims cannot change, so what is wrong with them was wrong before.
     errors.retain(|error| !error.field().starts_with("spec.volumeClaimTemplates["));
     for field in [
@@ -194,18 +194,20 @@ pub(super) fn stateful_set_update(set: &Value, old: &Value, errors: &mut Errors)
 }
 
 pub(super) fn selector_is_fixed(object: &Value, old: &Value, errors: &mut Errors) {
-    Place::root(object)
+    FieldValue::root(object)
         .at("spec")
         .at("selector")
         .fixed(errors, &old["spec"]["selector"]);
 }
 
 pub(super) fn controller_revision(revision: &Value, errors: &mut Errors) {
-    Place::root(revision).at("revision").not_negative(errors);
+    FieldValue::root(revision)
+        .at("revision")
+        .not_negative(errors);
 }
 
 pub(super) fn controller_revision_data(revision: &Value, errors: &mut Errors) {
-    let data = Place::root(revision).at("data");
+    let data = FieldValue::root(revision).at("data");
     match data.value {
         Value::Null => data.require(errors, "data is mandatory"),
         Value::Object(_) => {}
@@ -214,13 +216,15 @@ pub(super) fn controller_revision_data(revision: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn controller_revision_update(revision: &Value, old: &Value, errors: &mut Errors) {
-    Place::root(revision).at("data").fixed(errors, &old["data"]);
+    FieldValue::root(revision)
+        .at("data")
+        .fixed(errors, &old["data"]);
 }
 
 pub(super) fn disruption_budget(budget: &Value, errors: &mut Errors) {
-    let spec = Place::root(budget).at("spec");
+    let spec = FieldValue::root(budget).at("spec");
     let bounds = [spec.at("minAvailable"), spec.at("maxUnavailable")];
-    if bounds.iter().all(Place::is_set) {
+    if bounds.iter().all(FieldValue::is_set) {
         spec.invalid(errors, "minAvailable and maxUnavailable cannot be both set");
     }
     for bound in &bounds {
@@ -233,7 +237,7 @@ pub(super) fn disruption_budget(budget: &Value, errors: &mut Errors) {
 }
 
 /// A selector selects something, and the pods of the template among it.
-fn selects_its_template(spec: &Place<'_>, owner: &str, errors: &mut Errors) {
+fn selects_its_template(spec: &FieldValue<'_>, owner: &str, errors: &mut Errors) {
     let selector = spec.at("selector");
     let labels = spec.at("template").at("metadata").at("labels");
     if !selector.is_set() {
@@ -267,7 +271,7 @@ fn selects_its_template(spec: &Place<'_>, owner: &str, errors: &mut Errors) {
 }
 
 /// Pods of a workload are restarted and have no deadline.
-fn keeps_pods_running(spec: &Place<'_>, owner: &str, errors: &mut Errors) {
+fn keeps_pods_running(spec: &FieldValue<'_>, owner: &str, errors: &mut Errors) {
     if owner == "ReplicaSet" && LabelSelector::from_json(spec.at("selector").value).is_err() {
         return;
     }
@@ -285,18 +289,18 @@ fn keeps_pods_running(spec: &Place<'_>, owner: &str, errors: &mut Errors) {
 }
 
 /// None of these is negative.
-pub(super) fn counts(place: &Place<'_>, fields: &[&str], errors: &mut Errors) {
+pub(super) fn counts(parent: &FieldValue<'_>, fields: &[&str], errors: &mut Errors) {
     for field in fields {
-        place.at(field).not_negative(errors);
+        parent.at(field).not_negative(errors);
     }
 }
 
 /// The number before a percent sign, or the number.
-fn pods(bound: &Place<'_>) -> i64 {
+fn pods(bound: &FieldValue<'_>) -> i64 {
     share(bound.text()).unwrap_or_else(|| bound.number())
 }
 
-fn at_most_all(bound: &Place<'_>, errors: &mut Errors) {
+fn at_most_all(bound: &FieldValue<'_>, errors: &mut Errors) {
     if share(bound.text()).is_some_and(|share| share > 100) {
         bound.invalid(errors, "must not be greater than 100%");
     }

@@ -1,7 +1,7 @@
 //! What controllers may say of workloads.
 
 use super::apps::counts;
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use crate::status::FieldError;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub(super) fn stateful_set_status(set: &Value, old: &Value, errors: &mut Errors)
 }
 
 pub(super) fn daemon_set_status(set: &Value, old: &Value, errors: &mut Errors) {
-    let status = Place::root(set).at("status");
+    let status = FieldValue::root(set).at("status");
     let fields = [
         "currentNumberScheduled",
         "numberMisscheduled",
@@ -57,7 +57,7 @@ pub(super) fn daemon_set_status(set: &Value, old: &Value, errors: &mut Errors) {
 
 /// Parts of the replicas are not more than all of them.
 fn status_counts(object: &Value, parts: &[&str], errors: &mut Errors) {
-    let status = Place::root(object).at("status");
+    let status = FieldValue::root(object).at("status");
     counts(
         &status,
         &[
@@ -86,7 +86,7 @@ fn status_counts(object: &Value, parts: &[&str], errors: &mut Errors) {
 }
 
 fn not_decremented(object: &Value, old: &Value, errors: &mut Errors) {
-    let count = Place::root(object).at("status").at("collisionCount");
+    let count = FieldValue::root(object).at("status").at("collisionCount");
     count.not_negative(errors);
     if old["status"]["collisionCount"]
         .as_i64()
@@ -100,7 +100,7 @@ fn not_decremented(object: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn more_than(part: &Place<'_>, whole: &str, errors: &mut Errors) {
+fn more_than(part: &FieldValue<'_>, whole: &str, errors: &mut Errors) {
     let why = format!("cannot be greater than {whole}");
     errors.push(FieldError::invalid(&*part.path, part.number(), why));
 }

@@ -1,6 +1,6 @@
 //! Jobs.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::default::{fill, inner};
 use crate::selector::LabelSelector;
 use crate::status::FieldError;
@@ -52,7 +52,7 @@ fn default_spec(spec: &mut Map<String, Value>) {
     fill(spec, "podReplacementPolicy", replacement);
 }
 
-/// Unless told otherwise, a job finds its pods by its own uid; call when uid and name are known.
+/// Unless its spec says otherwise, a job finds its pods by its own uid; call when uid and name are known.
 pub(super) fn prepare_job(job: &mut Value) {
     if job["spec"]["manualSelector"] == true {
         return;
@@ -79,7 +79,7 @@ pub(super) fn prepare_job(job: &mut Value) {
 }
 
 pub(super) fn job(job: &Value, errors: &mut Errors) {
-    let spec = Place::root(job).at("spec");
+    let spec = FieldValue::root(job).at("spec");
     for field in [
         "parallelism",
         "completions",
@@ -110,7 +110,7 @@ pub(super) fn job(job: &Value, errors: &mut Errors) {
 }
 
 /// Whoever made the selector, it is there and selects the pods of the template.
-fn selected(spec: &Place<'_>, errors: &mut Errors) {
+fn selected(spec: &FieldValue<'_>, errors: &mut Errors) {
     let selector = spec.at("selector");
     if !selector.is_set() {
         selector.require(errors, "");
@@ -125,7 +125,7 @@ fn selected(spec: &Place<'_>, errors: &mut Errors) {
 
 /// A selector of one's own needs to be announced.
 pub(super) fn job_selector(job: &Value, errors: &mut Errors) {
-    let selector = Place::root(job).at("spec").at("selector");
+    let selector = FieldValue::root(job).at("spec").at("selector");
     let parsed = LabelSelector::from_json(selector.value).ok().flatten();
     let labels = generated_labels(job);
     if job["spec"]["manualSelector"] != true
@@ -153,7 +153,7 @@ fn generated_labels(job: &Value) -> BTreeMap<String, String> {
     both.collect()
 }
 
-fn completion_mode(spec: &Place<'_>, errors: &mut Errors) {
+fn completion_mode(spec: &FieldValue<'_>, errors: &mut Errors) {
     let mode = spec.at("completionMode");
     mode.one_of(errors, &["NonIndexed", "Indexed"]);
     if mode.text() == "Indexed" {
@@ -179,7 +179,7 @@ fn completion_mode(spec: &Place<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn job_update(job: &Value, old: &Value, errors: &mut Errors) {
-    let spec = Place::root(job).at("spec");
+    let spec = FieldValue::root(job).at("spec");
     let old = &old["spec"];
     for field in [
         "selector",

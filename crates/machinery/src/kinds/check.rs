@@ -1,4 +1,4 @@
-//! A place in an object under validation: the value, its path, and the questions rules ask.
+//! A field of an object under validation: the value, its path, and the questions rules ask.
 
 use super::vocabulary::{self, IMMUTABLE, NOT_NEGATIVE};
 use crate::names;
@@ -13,13 +13,12 @@ static NULL: Value = Value::Null;
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct Place<'a> {
+pub(super) struct FieldValue<'a> {
     pub(super) value: &'a Value,
     pub(super) path: String,
 }
 
-impl<'a> Place<'a> {
-    /// The object itself.
+impl<'a> FieldValue<'a> {
     pub(super) fn root(value: &'a Value) -> Self {
         Self {
             value,
@@ -182,7 +181,7 @@ impl<'a> Place<'a> {
         let others = fields
             .iter()
             .map(|field| self.at(field))
-            .filter(Place::is_set)
+            .filter(FieldValue::is_set)
             .skip(1);
         for prefix in others.map(|other| format!("{}.", other.path)) {
             errors.retain(|error| !error.field().starts_with(&prefix));

@@ -1,6 +1,6 @@
 //! Claims on storage.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::default::{fill, inner};
 use super::vocabulary::{self, nanos};
 use crate::names;
@@ -77,21 +77,21 @@ fn is_known_source(source: &Value) -> bool {
     }
 }
 
-/// Rules of the wish itself, which also stands in other kinds.
-pub(super) fn spec(spec: &Place<'_>, errors: &mut Errors) {
+/// Rules of the spec of a claim, which also stands in other kinds.
+pub(super) fn spec(spec: &FieldValue<'_>, errors: &mut Errors) {
     let modes = spec.at("accessModes");
     if modes.is_empty() {
         modes.require(errors, "at least 1 access mode is required");
     }
     let items = modes.items();
     for mode in items.iter().filter(|mode| !MODES.contains(&mode.text())) {
-        Place {
+        FieldValue {
             path: modes.path.clone(),
             ..mode.clone()
         }
         .unsupported(errors, MODES);
     }
-    let alone = |mode: &Place<'_>| mode.text() == "ReadWriteOncePod";
+    let alone = |mode: &FieldValue<'_>| mode.text() == "ReadWriteOncePod";
     if items.iter().any(alone)
         && items
             .iter()
@@ -113,9 +113,9 @@ pub(super) fn spec(spec: &Place<'_>, errors: &mut Errors) {
     sources_match(spec, errors);
 }
 
-fn sources_match(spec: &Place<'_>, errors: &mut Errors) {
+fn sources_match(spec: &FieldValue<'_>, errors: &mut Errors) {
     let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
-    let own = |source: &Place<'_>| {
+    let own = |source: &FieldValue<'_>| {
         ["apiGroup", "kind", "name"].map(|field| source.at(field).value.clone())
     };
     if !source.is_set() || !reference.is_set() {
@@ -135,7 +135,7 @@ pub(super) fn check_status(claim: &Value, _: &Value, errors: &mut Errors) {
         "NodeResizeInProgress",
         "NodeResizeInfeasible",
     ];
-    let status = Place::root(claim).at("status");
+    let status = FieldValue::root(claim).at("status");
     let capacity = status.at("capacity");
     for name in capacity.keys() {
         capacity.key(name).not_below_zero(errors);
@@ -156,7 +156,7 @@ pub(super) fn check_status(claim: &Value, _: &Value, errors: &mut Errors) {
 }
 
 /// Only storage, or something with a domain of its own.
-fn resource_key(map: &Place<'_>, name: &str, errors: &mut Errors) -> bool {
+fn resource_key(map: &FieldValue<'_>, name: &str, errors: &mut Errors) -> bool {
     let before = errors.len();
     map.complain(errors, names::qualified_name(name));
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
@@ -166,9 +166,9 @@ fn resource_key(map: &Place<'_>, name: &str, errors: &mut Errors) -> bool {
     errors.len() == before
 }
 
-fn size(spec: &Place<'_>, errors: &mut Errors) {
+fn size(spec: &FieldValue<'_>, errors: &mut Errors) {
     let size = spec.at("resources").at("requests").at("storage");
-    let size = Place {
+    let size = FieldValue {
         path: spec.at("resources").key("storage").path,
         ..size
     };
@@ -179,7 +179,7 @@ fn size(spec: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn source_is_named(source: &Place<'_>, errors: &mut Errors) {
+fn source_is_named(source: &FieldValue<'_>, errors: &mut Errors) {
     if !source.is_set() {
         return;
     }
@@ -194,7 +194,7 @@ fn source_is_named(source: &Place<'_>, errors: &mut Errors) {
 
 /// A claim is fixed, but a bound one may grow. The reference server shows a diff below the message; we do not.
 pub(super) fn check_update(claim: &Value, old: &Value, errors: &mut Errors) {
-    let spec = Place::root(claim).at("spec");
+    let spec = FieldValue::root(claim).at("spec");
     let (mut new, mut before) = (spec.value.clone(), old["spec"].clone());
     if before["volumeName"].as_str().is_none_or(str::is_empty) {
         remove(&mut new, "volumeName");

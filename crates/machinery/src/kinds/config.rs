@@ -1,6 +1,6 @@
 //! Kinds that hold data or names: `ConfigMap`, `Secret`, `ServiceAccount`, `Namespace`, `Lease`.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::default::{fill, inner};
 use super::vocabulary::{self, IMMUTABLE};
 use crate::names;
@@ -97,7 +97,7 @@ pub(super) fn prepare_namespace_update(namespace: &mut Value, old: &Value) {
 }
 
 pub(super) fn namespace(namespace: &Value, errors: &mut Errors) {
-    let finalizers = Place::root(namespace).at("spec").at("finalizers");
+    let finalizers = FieldValue::root(namespace).at("spec").at("finalizers");
     for name in finalizers.items() {
         let mut wrong = names::qualified_name(name.text());
         let known = name.text().contains('/') || name.text() == "kubernetes";
@@ -116,9 +116,9 @@ pub(super) fn namespace(namespace: &Value, errors: &mut Errors) {
 /// The phase says whether the namespace is going.
 pub(super) fn namespace_status(namespace: &Value, _: &Value, errors: &mut Errors) {
     let going = !namespace["metadata"]["deletionTimestamp"].is_null();
-    let phase = Place {
+    let phase = FieldValue {
         path: "status.Phase".to_owned(),
-        ..Place::root(namespace).at("status").at("phase")
+        ..FieldValue::root(namespace).at("status").at("phase")
     };
     match (going, phase.text()) {
         (false, phase_text) if phase_text != "Active" => {
@@ -139,8 +139,8 @@ pub(super) fn namespace_status(namespace: &Value, _: &Value, errors: &mut Errors
 
 pub(super) fn config_map(map: &Value, errors: &mut Errors) {
     let (data, binary) = (
-        Place::root(map).at("data"),
-        Place::root(map).at("binaryData"),
+        FieldValue::root(map).at("data"),
+        FieldValue::root(map).at("binaryData"),
     );
     keys(&data, errors);
     keys(&binary, errors);
@@ -165,7 +165,7 @@ pub(super) fn config_map_update(map: &Value, old: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn secret(secret: &Value, errors: &mut Errors) {
-    let root = Place::root(secret);
+    let root = FieldValue::root(secret);
     let data = root.at("data");
     keys(&data, errors);
     if decoded_size(&data) > DATA_MAX {
@@ -191,7 +191,7 @@ pub(super) fn secret(secret: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn secret_update(secret: &Value, old: &Value, errors: &mut Errors) {
-    let kind = Place::root(secret).at("type");
+    let kind = FieldValue::root(secret).at("type");
     if kind.value != &old["type"] {
         kind.invalid(errors, IMMUTABLE);
     }
@@ -220,7 +220,7 @@ pub(super) fn prepare_service_account(account: &mut Value) {
 }
 
 pub(super) fn lease(lease: &Value, errors: &mut Errors) {
-    let spec = Place::root(lease).at("spec");
+    let spec = FieldValue::root(lease).at("spec");
     let duration = spec.at("leaseDurationSeconds");
     if duration.is_set() && duration.number() <= 0 {
         duration.invalid(errors, "must be greater than 0");
@@ -233,19 +233,19 @@ fn sealed(object: &Value, old: &Value, fields: &[&str], errors: &mut Errors) {
     if old["immutable"] != true {
         return;
     }
-    let root = Place::root(object);
+    let root = FieldValue::root(object);
     if !root.at("immutable").is_true() {
         root.at("immutable").forbid(errors, SEALED);
     }
     for field in fields {
-        let old = Place::root(old).at(field);
+        let old = FieldValue::root(old).at(field);
         if root.at(field).value != old.value && !(root.at(field).is_empty() && old.is_empty()) {
             root.at(field).forbid(errors, SEALED);
         }
     }
 }
 
-fn keys(data: &Place<'_>, errors: &mut Errors) {
+fn keys(data: &FieldValue<'_>, errors: &mut Errors) {
     for key in data.keys() {
         let wrong = vocabulary::config_key(key).into_iter();
         errors.extend(wrong.map(|why| FieldError::invalid(data.key(key).path, key, why)));
@@ -253,7 +253,7 @@ fn keys(data: &Place<'_>, errors: &mut Errors) {
 }
 
 /// The size of base64 data once decoded.
-fn decoded_size(data: &Place<'_>) -> usize {
+fn decoded_size(data: &FieldValue<'_>) -> usize {
     let sizes = data.keys().map(|key| {
         let text = data.value[key].as_str().unwrap_or_default();
         text.trim_end_matches('=').len() * 3 / 4

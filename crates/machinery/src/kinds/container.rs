@@ -1,6 +1,6 @@
 //! Rules of containers and of what stands in them.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::vocabulary::{self, complaint, nanos};
 use crate::names;
 use crate::status::FieldError;
@@ -34,7 +34,7 @@ const QUOTA_RESOURCES: &[&str] = &[
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
 /// Names of ports and paths of mounts are unique within a container.
-pub(super) fn container(container: &Place<'_>, errors: &mut Errors) {
+pub(super) fn container(container: &FieldValue<'_>, errors: &mut Errors) {
     let mut names = BTreeSet::new();
     for port in container.at("ports").items() {
         let name = port.at("name");
@@ -56,11 +56,11 @@ pub(super) fn container(container: &Place<'_>, errors: &mut Errors) {
         }
         for below in ["subPath", "subPathExpr"] {
             let value = mount.at(below);
-            let place = Place {
+            let field = FieldValue {
                 value: value.value,
                 path: mounts.at(below).path,
             };
-            place.complain(errors, vocabulary::descending_path(value.text()));
+            field.complain(errors, vocabulary::descending_path(value.text()));
         }
         overlap(&mount.at("name"), &devices, "name", errors);
         overlap(&path, &devices, "devicePath", errors);
@@ -77,14 +77,14 @@ pub(super) fn container(container: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Neither a name nor a path is both mounted and given as a device.
-fn overlap(own: &Place<'_>, others: &Place<'_>, field: &str, errors: &mut Errors) {
-    let is_same = |other: &Place<'_>| other.at(field).text() == own.text();
+fn overlap(own: &FieldValue<'_>, others: &FieldValue<'_>, field: &str, errors: &mut Errors) {
+    let is_same = |other: &FieldValue<'_>| other.at(field).text() == own.text();
     if others.items().iter().any(is_same) {
         own.invalid(errors, "must not be both in volumeMounts and volumeDevices");
     }
 }
 
-fn volume_devices(devices: &Place<'_>, mounts: &Place<'_>, errors: &mut Errors) {
+fn volume_devices(devices: &FieldValue<'_>, mounts: &FieldValue<'_>, errors: &mut Errors) {
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for device in devices.items() {
         let (name, path) = (device.at("name"), device.at("devicePath"));
@@ -103,14 +103,14 @@ fn volume_devices(devices: &Place<'_>, mounts: &Place<'_>, errors: &mut Errors) 
 }
 
 /// What a mount says about itself does not contradict. Some complaints name the list.
-pub(super) fn mount(mount: &Place<'_>, errors: &mut Errors) {
+pub(super) fn mount(mount: &FieldValue<'_>, errors: &mut Errors) {
     const PROPAGATION: &[&str] = &["Bidirectional", "HostToContainer", "None"];
     let (path, expression) = (mount.at("subPath"), mount.at("subPathExpr"));
     if !path.is_empty() && !expression.is_empty() {
         expression.invalid(errors, "subPathExpr and subPath are mutually exclusive");
     }
     let list = mount.path.rsplit_once('[').map_or("", |(list, _)| list);
-    let at_list = |field: &str| Place {
+    let at_list = |field: &str| FieldValue {
         path: format!("{list}.{field}"),
         ..mount.at(field)
     };
@@ -136,7 +136,7 @@ pub(super) fn mount(mount: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A port has a number and, if any, a proper name.
-pub(super) fn port(port: &Place<'_>, errors: &mut Errors) {
+pub(super) fn port(port: &FieldValue<'_>, errors: &mut Errors) {
     let name = port.at("name");
     if !name.is_empty() {
         name.complain(errors, vocabulary::port_name(name.text()));
@@ -149,7 +149,7 @@ pub(super) fn port(port: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A variable has a name and one source of its value.
-pub(super) fn env(env: &Place<'_>, errors: &mut Errors) {
+pub(super) fn env(env: &FieldValue<'_>, errors: &mut Errors) {
     let name = env.at("name");
     if name.needed(errors) {
         name.complain(errors, vocabulary::env_name(name.text()));
@@ -199,7 +199,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// A field of the pod, one of those that may be shown here.
-pub(super) fn field_ref(reference: &Place<'_>, fields: &[&str], errors: &mut Errors) {
+pub(super) fn field_ref(reference: &FieldValue<'_>, fields: &[&str], errors: &mut Errors) {
     let (path, version) = (reference.at("fieldPath"), reference.at("apiVersion"));
     if !reference.is_set() || !path.needed(errors) {
         return;
@@ -231,7 +231,7 @@ pub(super) fn field_ref(reference: &Place<'_>, fields: &[&str], errors: &mut Err
 }
 
 /// An amount of the container's own resources, in units that fit it.
-pub(super) fn resource_ref(reference: &Place<'_>, in_volume: bool, errors: &mut Errors) {
+pub(super) fn resource_ref(reference: &FieldValue<'_>, in_volume: bool, errors: &mut Errors) {
     const RESOURCES: &[&str] = &[
         "limits.cpu",
         "limits.ephemeral-storage",
@@ -261,7 +261,7 @@ pub(super) fn resource_ref(reference: &Place<'_>, in_volume: bool, errors: &mut 
 }
 
 /// A variable from a file has a proper name there.
-pub(super) fn file_key(reference: &Place<'_>, errors: &mut Errors) {
+pub(super) fn file_key(reference: &FieldValue<'_>, errors: &mut Errors) {
     let (key, path) = (reference.at("key"), reference.at("path"));
     if !key.is_empty() {
         key.complain(errors, vocabulary::env_name(key.text()));
@@ -271,7 +271,7 @@ pub(super) fn file_key(reference: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Variables come from one object at a time.
-pub(super) fn env_from(from: &Place<'_>, errors: &mut Errors) {
+pub(super) fn env_from(from: &FieldValue<'_>, errors: &mut Errors) {
     let prefix = from.at("prefix");
     if !prefix.is_empty() {
         prefix.complain(errors, vocabulary::env_name(prefix.text()));
@@ -307,7 +307,7 @@ pub(super) fn env_from(from: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Requests are within limits, amounts are not negative, names are known or have a domain.
-pub(super) fn resources(resources: &Place<'_>, errors: &mut Errors) {
+pub(super) fn resources(resources: &FieldValue<'_>, errors: &mut Errors) {
     huge_pages(resources, errors);
     let (limits, requests) = (resources.at("limits"), resources.at("requests"));
     for list in [&limits, &requests] {
@@ -346,9 +346,9 @@ pub(super) fn resources(resources: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Huge pages are backed by something that is counted too.
-fn huge_pages(resources: &Place<'_>, errors: &mut Errors) {
+fn huge_pages(resources: &FieldValue<'_>, errors: &mut Errors) {
     let lists = [resources.at("limits"), resources.at("requests")];
-    let names: Vec<&str> = lists.iter().flat_map(Place::keys).collect();
+    let names: Vec<&str> = lists.iter().flat_map(FieldValue::keys).collect();
     let counted = names.iter().any(|name| matches!(*name, "cpu" | "memory"));
     if !counted && names.iter().any(|name| name.starts_with("hugepages-")) {
         resources.forbid(errors, "HugePages require cpu or memory");
@@ -356,7 +356,7 @@ fn huge_pages(resources: &Place<'_>, errors: &mut Errors) {
 }
 
 /// An amount of a resource; things that cannot be split come in whole numbers.
-pub(super) fn amount(name: &str, amount: &Place<'_>, errors: &mut Errors) {
+pub(super) fn amount(name: &str, amount: &FieldValue<'_>, errors: &mut Errors) {
     let nanos = nanos(amount.value);
     if nanos < 0 {
         amount.invalid(errors, vocabulary::NOT_NEGATIVE);
@@ -401,7 +401,7 @@ fn resource_name(name: &str, path: &str, errors: &mut Errors) {
 }
 
 /// A probe asks in one way; only readiness may need more than one success.
-pub(super) fn probe(probe: &Place<'_>, errors: &mut Errors) {
+pub(super) fn probe(probe: &FieldValue<'_>, errors: &mut Errors) {
     handler(probe, errors);
     let grace = probe.at("terminationGracePeriodSeconds");
     if grace.is_set() && grace.number() <= 0 {
@@ -418,16 +418,16 @@ pub(super) fn probe(probe: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Of several ways to act only the first is tried.
-pub(super) fn first_handler(handler: &Place<'_>, errors: &mut Errors) {
+pub(super) fn first_handler(handler: &FieldValue<'_>, errors: &mut Errors) {
     handler.only_first_of(HANDLERS, errors);
 }
 
 /// Exactly one way to act.
-pub(super) fn handler(handler: &Place<'_>, errors: &mut Errors) {
+pub(super) fn handler(handler: &FieldValue<'_>, errors: &mut Errors) {
     let mut given = HANDLERS
         .iter()
         .map(|way| handler.at(way))
-        .filter(Place::is_set);
+        .filter(FieldValue::is_set);
     if given.next().is_none() {
         handler.require(errors, "must specify a handler type");
     }

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 /// What a field becomes when it was left open.
 #[derive(Debug)]
-enum Default {
+enum DefaultValue {
     Text(&'static str),
     Number(i64),
     No,
@@ -18,7 +18,7 @@ enum Default {
 
 /// The defaults of one type: fields, then code for the rest.
 struct Rules {
-    fields: &'static [(&'static str, Default)],
+    fields: &'static [(&'static str, DefaultValue)],
     code: Option<fn(&mut Map<String, Value>)>,
 }
 
@@ -28,7 +28,9 @@ pub(super) fn apply(object: &mut Value, shape: Shape<'_>) {
     let index = INDEX.get_or_init(|| walk::Index::new(RULES));
     walk::change(object, shape, &mut |map, shape| {
         declared(map, shape);
-        let Some(rules) = index.of(shape) else { return };
+        let Some(rules) = index.get(shape) else {
+            return;
+        };
         for (name, default) in rules.fields {
             if is_open(map, shape, name) {
                 map.insert((*name).to_owned(), default.value());
@@ -89,7 +91,7 @@ fn is_open(map: &Map<String, Value>, shape: Shape<'_>, name: &str) -> bool {
         .is_none_or(|value| value.is_null() || (!pointer && is_zero(value)))
 }
 
-impl Default {
+impl DefaultValue {
     fn value(&self) -> Value {
         match self {
             Self::Text(text) => Value::from(*text),
@@ -100,7 +102,7 @@ impl Default {
     }
 }
 
-const fn fields(fields: &'static [(&'static str, Default)]) -> Rules {
+const fn fields(fields: &'static [(&'static str, DefaultValue)]) -> Rules {
     Rules { fields, code: None }
 }
 
@@ -112,7 +114,7 @@ const fn code(code: fn(&mut Map<String, Value>)) -> Rules {
 }
 
 const fn both(
-    fields: &'static [(&'static str, Default)],
+    fields: &'static [(&'static str, DefaultValue)],
     code: fn(&mut Map<String, Value>),
 ) -> Rules {
     Rules {
@@ -122,13 +124,13 @@ const fn both(
 }
 
 /// Files that come from objects can be read by all.
-const READABLE: &[(&str, Default)] = &[("defaultMode", Default::Number(0o644))];
-const CONTAINER: &[(&str, Default)] = &[
+const READABLE: &[(&str, DefaultValue)] = &[("defaultMode", DefaultValue::Number(0o644))];
+const CONTAINER: &[(&str, DefaultValue)] = &[
     (
         "terminationMessagePath",
-        Default::Text("/dev/termination-log"),
+        DefaultValue::Text("/dev/termination-log"),
     ),
-    ("terminationMessagePolicy", Default::Text("File")),
+    ("terminationMessagePolicy", DefaultValue::Text("File")),
 ];
 
 static RULES: &[(&str, Rules)] = &[
@@ -137,11 +139,11 @@ static RULES: &[(&str, Rules)] = &[
         "api.core.v1.PodSpec",
         both(
             &[
-                ("dnsPolicy", Default::Text("ClusterFirst")),
-                ("restartPolicy", Default::Text("Always")),
-                ("schedulerName", Default::Text("default-scheduler")),
-                ("securityContext", Default::Empty),
-                ("terminationGracePeriodSeconds", Default::Number(30)),
+                ("dnsPolicy", DefaultValue::Text("ClusterFirst")),
+                ("restartPolicy", DefaultValue::Text("Always")),
+                ("schedulerName", DefaultValue::Text("default-scheduler")),
+                ("securityContext", DefaultValue::Empty),
+                ("terminationGracePeriodSeconds", DefaultValue::Number(30)),
             ],
             pod_default::spec,
         ),
@@ -158,17 +160,17 @@ static RULES: &[(&str, Rules)] = &[
     (
         "api.core.v1.Probe",
         fields(&[
-            ("timeoutSeconds", Default::Number(1)),
-            ("periodSeconds", Default::Number(10)),
-            ("successThreshold", Default::Number(1)),
-            ("failureThreshold", Default::Number(3)),
+            ("timeoutSeconds", DefaultValue::Number(1)),
+            ("periodSeconds", DefaultValue::Number(10)),
+            ("successThreshold", DefaultValue::Number(1)),
+            ("failureThreshold", DefaultValue::Number(3)),
         ]),
     ),
     (
         "api.core.v1.HTTPGetAction",
         fields(&[
-            ("path", Default::Text("/")),
-            ("scheme", Default::Text("HTTP")),
+            ("path", DefaultValue::Text("/")),
+            ("scheme", DefaultValue::Text("HTTP")),
         ]),
     ),
     ("api.core.v1.Volume", code(pod_default::volume)),
@@ -178,55 +180,58 @@ static RULES: &[(&str, Rules)] = &[
     ("api.core.v1.ProjectedVolumeSource", fields(READABLE)),
     (
         "api.core.v1.ServiceAccountTokenProjection",
-        fields(&[("expirationSeconds", Default::Number(3600))]),
+        fields(&[("expirationSeconds", DefaultValue::Number(3600))]),
     ),
     (
         "api.core.v1.HostPathVolumeSource",
-        fields(&[("type", Default::Text(""))]),
+        fields(&[("type", DefaultValue::Text(""))]),
     ),
     (
         "api.core.v1.ObjectFieldSelector",
-        fields(&[("apiVersion", Default::Text("v1"))]),
+        fields(&[("apiVersion", DefaultValue::Text("v1"))]),
     ),
     (
         "api.core.v1.ResourceFieldSelector",
-        fields(&[("divisor", Default::Text("0"))]),
+        fields(&[("divisor", DefaultValue::Text("0"))]),
     ),
     ("api.core.v1.Secret", code(config::default_secret)),
     ("api.core.v1.Service", code(service_prepare::default)),
     (
         "api.core.v1.EndpointPort",
-        fields(&[("protocol", Default::Text("TCP"))]),
+        fields(&[("protocol", DefaultValue::Text("TCP"))]),
     ),
     (
         "api.discovery.v1.EndpointPort",
         fields(&[
-            ("name", Default::Text("")),
-            ("protocol", Default::Text("TCP")),
+            ("name", DefaultValue::Text("")),
+            ("protocol", DefaultValue::Text("TCP")),
         ]),
     ),
     ("api.core.v1.Namespace", code(config::default_namespace)),
     (
         "api.core.v1.NamespaceStatus",
-        fields(&[("phase", Default::Text("Active"))]),
+        fields(&[("phase", DefaultValue::Text("Active"))]),
     ),
     ("api.core.v1.NodeSpec", code(node::default_spec)),
     ("api.core.v1.NodeStatus", code(node::default_status)),
     ("api.core.v1.PersistentVolumeClaim", code(claim::default)),
     (
         "api.core.v1.PersistentVolumeClaimSpec",
-        fields(&[("volumeMode", Default::Text("Filesystem"))]),
+        fields(&[("volumeMode", DefaultValue::Text("Filesystem"))]),
     ),
     (
         "api.core.v1.PersistentVolumeSpec",
         fields(&[
-            ("persistentVolumeReclaimPolicy", Default::Text("Retain")),
-            ("volumeMode", Default::Text("Filesystem")),
+            (
+                "persistentVolumeReclaimPolicy",
+                DefaultValue::Text("Retain"),
+            ),
+            ("volumeMode", DefaultValue::Text("Filesystem")),
         ]),
     ),
     (
         "api.core.v1.PersistentVolumeStatus",
-        fields(&[("phase", Default::Text("Pending"))]),
+        fields(&[("phase", DefaultValue::Text("Pending"))]),
     ),
     (
         "api.core.v1.ReplicationController",
@@ -236,25 +241,25 @@ static RULES: &[(&str, Rules)] = &[
         "api.apps.v1.DeploymentSpec",
         both(
             &[
-                ("replicas", Default::Number(1)),
-                ("revisionHistoryLimit", Default::Number(10)),
-                ("progressDeadlineSeconds", Default::Number(600)),
+                ("replicas", DefaultValue::Number(1)),
+                ("revisionHistoryLimit", DefaultValue::Number(10)),
+                ("progressDeadlineSeconds", DefaultValue::Number(600)),
             ],
             apps_default::default_deployment,
         ),
     ),
     (
         "api.apps.v1.ReplicaSetSpec",
-        fields(&[("replicas", Default::Number(1))]),
+        fields(&[("replicas", DefaultValue::Number(1))]),
     ),
     (
         "api.apps.v1.StatefulSetSpec",
         both(
             &[
-                ("podManagementPolicy", Default::Text("OrderedReady")),
-                ("replicas", Default::Number(1)),
-                ("revisionHistoryLimit", Default::Number(10)),
-                ("persistentVolumeClaimRetentionPolicy", Default::Empty),
+                ("podManagementPolicy", DefaultValue::Text("OrderedReady")),
+                ("replicas", DefaultValue::Number(1)),
+                ("revisionHistoryLimit", DefaultValue::Number(10)),
+                ("persistentVolumeClaimRetentionPolicy", DefaultValue::Empty),
             ],
             apps_default::default_stateful_set,
         ),
@@ -262,45 +267,45 @@ static RULES: &[(&str, Rules)] = &[
     (
         "api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy",
         fields(&[
-            ("whenDeleted", Default::Text("Retain")),
-            ("whenScaled", Default::Text("Retain")),
+            ("whenDeleted", DefaultValue::Text("Retain")),
+            ("whenScaled", DefaultValue::Text("Retain")),
         ]),
     ),
     (
         "api.apps.v1.DaemonSetSpec",
         both(
-            &[("revisionHistoryLimit", Default::Number(10))],
+            &[("revisionHistoryLimit", DefaultValue::Number(10))],
             apps_default::default_daemon_set,
         ),
     ),
     ("api.batch.v1.Job", code(batch::default)),
     (
         "api.batch.v1.PodFailurePolicyOnPodConditionsPattern",
-        fields(&[("status", Default::Text("True"))]),
+        fields(&[("status", DefaultValue::Text("True"))]),
     ),
     (
         "api.batch.v1.CronJobSpec",
         fields(&[
-            ("concurrencyPolicy", Default::Text("Allow")),
-            ("suspend", Default::No),
-            ("successfulJobsHistoryLimit", Default::Number(3)),
-            ("failedJobsHistoryLimit", Default::Number(1)),
+            ("concurrencyPolicy", DefaultValue::Text("Allow")),
+            ("suspend", DefaultValue::No),
+            ("successfulJobsHistoryLimit", DefaultValue::Number(3)),
+            ("failedJobsHistoryLimit", DefaultValue::Number(1)),
         ]),
     ),
     (
         "api.storage.v1.StorageClass",
         fields(&[
-            ("reclaimPolicy", Default::Text("Delete")),
-            ("volumeBindingMode", Default::Text("Immediate")),
+            ("reclaimPolicy", DefaultValue::Text("Delete")),
+            ("volumeBindingMode", DefaultValue::Text("Immediate")),
         ]),
     ),
     (
         "api.networking.v1.NetworkPolicyPort",
-        fields(&[("protocol", Default::Text("TCP"))]),
+        fields(&[("protocol", DefaultValue::Text("TCP"))]),
     ),
     (
         "api.rbac.v1.RoleRef",
-        fields(&[("apiGroup", Default::Text("rbac.authorization.k8s.io"))]),
+        fields(&[("apiGroup", DefaultValue::Text("rbac.authorization.k8s.io"))]),
     ),
     ("api.rbac.v1.Subject", code(config::default_subject)),
     (

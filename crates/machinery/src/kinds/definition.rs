@@ -1,6 +1,6 @@
 //! Definitions of custom resources: names, versions and storage. Schemas are validated elsewhere.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::default::{fill, inner};
 use crate::names;
 use crate::status::FieldError;
@@ -54,7 +54,7 @@ fn storage_version(definition: &Value) -> Option<Value> {
 
 /// The name says which resource is defined.
 pub(super) fn check_name(definition: &Value, errors: &mut Errors) {
-    let root = Place::root(definition);
+    let root = FieldValue::root(definition);
     let (name, spec) = (root.at("metadata").at("name"), root.at("spec"));
     if name.text()
         != format!(
@@ -68,7 +68,7 @@ pub(super) fn check_name(definition: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn check(definition: &Value, errors: &mut Errors) {
-    let root = Place::root(definition);
+    let root = FieldValue::root(definition);
     let spec = root.at("spec");
     let group = spec.at("group");
     if group.needed(errors) {
@@ -90,23 +90,23 @@ pub(super) fn check(definition: &Value, errors: &mut Errors) {
     stored_versions(&root, errors);
 }
 
-fn definition_names(names: &Place<'_>, errors: &mut Errors) {
+fn definition_names(names: &FieldValue<'_>, errors: &mut Errors) {
     for field in ["plural", "singular", "kind", "listKind"] {
         names.at(field).needed(errors);
     }
-    let labels = |place: &Place<'_>, mixed: bool, errors: &mut Errors| {
+    let labels = |field: &FieldValue<'_>, mixed: bool, errors: &mut Errors| {
         let wrong = names::dns_1035_label(&if mixed {
-            place.text().to_lowercase()
+            field.text().to_lowercase()
         } else {
-            place.text().to_owned()
+            field.text().to_owned()
         });
-        if !place.is_empty() && !wrong.is_empty() {
+        if !field.is_empty() && !wrong.is_empty() {
             let hint = if mixed {
                 "may have mixed case, but should otherwise match: "
             } else {
                 ""
             };
-            place.invalid(errors, &format!("{hint}{}", wrong.join(",")));
+            field.invalid(errors, &format!("{hint}{}", wrong.join(",")));
         }
     };
     labels(&names.at("plural"), false, errors);
@@ -125,7 +125,7 @@ fn definition_names(names: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn versions(versions: &Place<'_>, errors: &mut Errors) {
+fn versions(versions: &FieldValue<'_>, errors: &mut Errors) {
     let items = versions.items();
     let mut seen = BTreeSet::new();
     for version in &items {
@@ -152,7 +152,7 @@ fn versions(versions: &Place<'_>, errors: &mut Errors) {
 }
 
 /// The first version is also known to the server as "the" version, and validated again as such.
-fn version_name(name: &Place<'_>, errors: &mut Errors) {
+fn version_name(name: &FieldValue<'_>, errors: &mut Errors) {
     let wrong = names::dns_1035_label(name.text()).join(",");
     if wrong.is_empty() {
         return;
@@ -164,7 +164,7 @@ fn version_name(name: &Place<'_>, errors: &mut Errors) {
 }
 
 /// What may be in the store must be known.
-fn stored_versions(root: &Place<'_>, errors: &mut Errors) {
+fn stored_versions(root: &FieldValue<'_>, errors: &mut Errors) {
     let stored = root.at("status").at("storedVersions");
     let versions = root.at("spec").at("versions").items();
     if stored.is_empty() {
@@ -174,15 +174,15 @@ fn stored_versions(root: &Place<'_>, errors: &mut Errors) {
     let mut left = stored.items();
     for version in &versions {
         let name = version.at("name");
-        let place = left.iter().position(|stored| stored.text() == name.text());
-        if version.at("storage").is_true() && place.is_none() {
+        let at = left.iter().position(|stored| stored.text() == name.text());
+        if version.at("storage").is_true() && at.is_none() {
             stored.invalid(
                 errors,
                 &format!("must have the storage version {}", name.text()),
             );
         }
-        if let Some(place) = place {
-            left.remove(place);
+        if let Some(at) = at {
+            left.remove(at);
         }
     }
     for version in left {
@@ -195,7 +195,7 @@ fn stored_versions(root: &Place<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn check_update(definition: &Value, old: &Value, errors: &mut Errors) {
-    let spec = Place::root(definition).at("spec");
+    let spec = FieldValue::root(definition).at("spec");
     let old_spec = &old["spec"];
     let conditions = old["status"]["conditions"].as_array();
     let established = conditions

@@ -16,7 +16,7 @@ pub(super) fn drop(object: &mut Value, shape: Shape<'_>) {
     static INDEX: OnceLock<walk::Index<Lost>> = OnceLock::new();
     let index = INDEX.get_or_init(|| walk::Index::new(LOST));
     walk::change(object, shape, &mut |map, shape| {
-        let Some(lost) = index.of(shape) else { return };
+        let Some(lost) = index.get(shape) else { return };
         for field in lost.fields {
             map.remove(*field);
         }

@@ -1,6 +1,6 @@
 //! Endpoints and slices of them.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::vocabulary;
 use crate::names;
 use crate::status::FieldError;
@@ -13,12 +13,12 @@ const MOST_PORTS: usize = 20_000;
 const MOST_HINTS: usize = 8;
 
 pub(super) fn endpoints(endpoints: &Value, errors: &mut Errors) {
-    for subset in Place::root(endpoints).at("subsets").items() {
+    for subset in FieldValue::root(endpoints).at("subsets").items() {
         let lists = [subset.at("addresses"), subset.at("notReadyAddresses")];
-        if lists.iter().all(Place::is_empty) {
+        if lists.iter().all(FieldValue::is_empty) {
             subset.require(errors, "must specify `addresses` or `notReadyAddresses`");
         }
-        for address in lists.iter().flat_map(Place::items) {
+        for address in lists.iter().flat_map(FieldValue::items) {
             let ip = address.at("ip");
             ip.complain(errors, vocabulary::ip(ip.text()));
             ip.complain(errors, vocabulary::endpoint_ip(ip.text()));
@@ -40,7 +40,7 @@ pub(super) fn endpoints_update(endpoints: &Value, old: &Value, errors: &mut Erro
 }
 
 pub(super) fn slice(slice: &Value, errors: &mut Errors) {
-    let slice = Place::root(slice);
+    let slice = FieldValue::root(slice);
     let family = slice.at("addressType");
     if family.needed(errors) {
         family.one_of(errors, &["FQDN", "IPv4", "IPv6"]);
@@ -100,7 +100,7 @@ pub(super) fn prepare_slice_update(slice: &mut Value, old: &Value) {
     }
 }
 
-fn slice_ports(ports: &Place<'_>, errors: &mut Errors) {
+fn slice_ports(ports: &FieldValue<'_>, errors: &mut Errors) {
     let items = ports.items();
     if items.len() > MOST_PORTS {
         return errors.push(too_many(ports, items.len(), MOST_PORTS));
@@ -114,7 +114,7 @@ fn slice_ports(ports: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn addresses(addresses: &Place<'_>, family: &str, errors: &mut Errors) {
+fn addresses(addresses: &FieldValue<'_>, family: &str, errors: &mut Errors) {
     let items = addresses.items();
     match items.len() {
         0 => addresses.require(errors, ""),
@@ -147,7 +147,7 @@ fn addresses(addresses: &Place<'_>, family: &str, errors: &mut Errors) {
 }
 
 /// A full domain name has at least two parts.
-fn fqdn(address: &Place<'_>, errors: &mut Errors) {
+fn fqdn(address: &FieldValue<'_>, errors: &mut Errors) {
     let name = address.text().strip_suffix('.').unwrap_or(address.text());
     let wrong = names::dns_subdomain(name);
     if name.is_empty() {
@@ -164,7 +164,7 @@ fn fqdn(address: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn topology(topology: &Place<'_>, errors: &mut Errors) {
+fn topology(topology: &FieldValue<'_>, errors: &mut Errors) {
     let count = topology.keys().count();
     if count > 16 {
         errors.push(too_many(topology, count, 16));
@@ -172,7 +172,7 @@ fn topology(topology: &Place<'_>, errors: &mut Errors) {
     topology.labels(errors);
 }
 
-fn hints(hints: &Place<'_>, errors: &mut Errors) {
+fn hints(hints: &FieldValue<'_>, errors: &mut Errors) {
     for (list, rule) in [
         ("forZones", names::label_value as fn(&str) -> Vec<String>),
         ("forNodes", names::dns_subdomain),
@@ -192,6 +192,6 @@ fn hints(hints: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn too_many(place: &Place<'_>, count: usize, most: usize) -> FieldError {
-    FieldError::too_many(&*place.path, count, most as u64)
+fn too_many(field: &FieldValue<'_>, count: usize, most: usize) -> FieldError {
+    FieldError::too_many(&*field.path, count, most as u64)
 }

@@ -1,6 +1,6 @@
 //! Events, in the core group and in their own: the same objects under two sets of names.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::vocabulary::IMMUTABLE;
 use crate::names;
 use crate::status::FieldError;
@@ -8,7 +8,6 @@ use serde_json::Value;
 
 /// Longest reason, action and reporting instance.
 const WORD_MAX: usize = 128;
-/// Longest message.
 const NOTE_MAX: usize = 1024;
 
 /// Fields a selector may name in the group of their own.
@@ -53,7 +52,7 @@ pub(super) fn common(event: &Value, errors: &mut Errors) {
 }
 
 fn both(event: &Value, fields: &Names, errors: &mut Errors) {
-    let root = Place::root(event);
+    let root = FieldValue::root(event);
     let namespace = root.at("metadata").at("namespace").text();
     let about = root.at(fields.object).at("namespace").text();
     let timed = !root.at("eventTime").is_empty();
@@ -79,7 +78,7 @@ fn both(event: &Value, fields: &Names, errors: &mut Errors) {
         no_longer_than(&root.at(field), WORD_MAX, errors);
     }
     no_longer_than(
-        &Place {
+        &FieldValue {
             path: "message".to_owned(),
             ..root.at(fields.note)
         },
@@ -88,7 +87,7 @@ fn both(event: &Value, fields: &Names, errors: &mut Errors) {
     );
 }
 
-fn no_longer_than(field: &Place<'_>, max: usize, errors: &mut Errors) {
+fn no_longer_than(field: &FieldValue<'_>, max: usize, errors: &mut Errors) {
     if field.text().len() > max {
         errors.push(FieldError::invalid(
             &*field.path,
@@ -100,7 +99,7 @@ fn no_longer_than(field: &Place<'_>, max: usize, errors: &mut Errors) {
 
 /// What a new event of their own group must obey: it has the new fields and none of the old.
 pub(super) fn create(event: &Value, errors: &mut Errors) {
-    let root = Place::root(event);
+    let root = FieldValue::root(event);
     series(&root.at("series"), errors);
     root.at("eventTime").needed(errors);
     let kind = root.at("type").text();
@@ -128,7 +127,7 @@ pub(super) fn create(event: &Value, errors: &mut Errors) {
     }
 }
 
-fn series(series: &Place<'_>, errors: &mut Errors) {
+fn series(series: &FieldValue<'_>, errors: &mut Errors) {
     if !series.is_set() {
         return;
     }
@@ -160,7 +159,7 @@ pub(super) fn update(event: &Value, old: &Value, errors: &mut Errors) {
         ("reportingController", "reportingController"),
         ("reportingInstance", "reportingInstance"),
     ];
-    let root = Place::root(event);
+    let root = FieldValue::root(event);
     if event["series"] != old["series"] {
         series(&root.at("series"), errors);
     }

@@ -1,7 +1,7 @@
 //! The kinds and what sets each apart, as data.
 
 use super::{
-    Code, Kind, Status, apps, apps_default, apps_status, batch, claim, config, definition,
+    Code, Status, Strategy, apps, apps_default, apps_status, batch, claim, config, definition,
     endpoints, event, node, pod, pod_update, prepare, service, service_prepare,
 };
 use crate::metadata::Generation;
@@ -20,16 +20,16 @@ const NONE: Code = Code {
 };
 
 /// A built-in kind without behaviour.
-pub(super) static PLAIN: Kind = plain("", "");
+pub(super) static PLAIN: Strategy = plain("", "");
 /// A custom resource whose status is a field like any other.
-pub(super) static CUSTOM: Kind = Kind {
+pub(super) static CUSTOM: Strategy = Strategy {
     generation: Generation::Content,
     status: Status::Field,
     unconditional_update: false,
     ..plain("", "")
 };
 /// A custom resource with the status subresource, which changes nothing else, not even labels.
-pub(super) static CUSTOM_WITH_STATUS: Kind = Kind {
+pub(super) static CUSTOM_WITH_STATUS: Strategy = Strategy {
     generation: Generation::ContentButStatus,
     unconditional_update: false,
     code: Code {
@@ -39,8 +39,8 @@ pub(super) static CUSTOM_WITH_STATUS: Kind = Kind {
     ..plain("", "")
 };
 
-const fn plain(group: &'static str, named: &'static str) -> Kind {
-    Kind {
+const fn plain(group: &'static str, named: &'static str) -> Strategy {
+    Strategy {
         group,
         named,
         name: NameRule::Subdomain,
@@ -55,16 +55,16 @@ const fn plain(group: &'static str, named: &'static str) -> Kind {
 }
 
 /// A kind whose generation follows its spec.
-const fn tracked(group: &'static str, kind: &'static str) -> Kind {
-    Kind {
+const fn tracked(group: &'static str, kind: &'static str) -> Strategy {
+    Strategy {
         generation: Generation::Spec,
         ..plain(group, kind)
     }
 }
 
 /// A kind whose updates must say from which revision they were made.
-const fn careful(group: &'static str, kind: &'static str, generation: Generation) -> Kind {
-    Kind {
+const fn careful(group: &'static str, kind: &'static str, generation: Generation) -> Strategy {
+    Strategy {
         generation,
         unconditional_update: false,
         ..plain(group, kind)
@@ -72,9 +72,9 @@ const fn careful(group: &'static str, kind: &'static str, generation: Generation
 }
 
 /// RBAC: names may be anything that fits into a path.
-const fn role(kind: &'static str) -> Kind {
+const fn role(kind: &'static str) -> Strategy {
     let group = "rbac.authorization.k8s.io";
-    Kind {
+    Strategy {
         name: NameRule::PathSegment,
         create_on_update: true,
         ..plain(group, kind)
@@ -107,8 +107,8 @@ const POD_FIELDS: &[&str] = &[
     "status.nominatedNodeName",
 ];
 
-pub(super) static KINDS: &[Kind] = &[
-    Kind {
+pub(super) static STRATEGIES: &[Strategy] = &[
+    Strategy {
         fields: POD_FIELDS,
         status_keeps: &["ownerReferences"],
         code: Code {
@@ -122,7 +122,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..tracked("", "Pod")
     },
-    Kind {
+    Strategy {
         generation: Generation::SpecAndAnnotations,
         status_keeps: &["labels"],
         code: Code {
@@ -133,7 +133,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..tracked("apps", "Deployment")
     },
-    Kind {
+    Strategy {
         code: Code {
             check: apps::replica_set,
             check_update: apps::selector_is_fixed,
@@ -142,7 +142,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..tracked("apps", "ReplicaSet")
     },
-    Kind {
+    Strategy {
         name: NameRule::Label,
         code: Code {
             view: Some(apps::with_claims_as_volumes),
@@ -154,7 +154,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..tracked("apps", "StatefulSet")
     },
-    Kind {
+    Strategy {
         code: Code {
             create: apps_default::prepare_daemon_set,
             update: apps_default::prepare_daemon_set_update,
@@ -165,7 +165,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..tracked("apps", "DaemonSet")
     },
-    Kind {
+    Strategy {
         code: Code {
             check: apps::controller_revision,
             check_create: apps::controller_revision_data,
@@ -174,7 +174,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("apps", "ControllerRevision")
     },
-    Kind {
+    Strategy {
         fields: &["status.successful"],
         code: Code {
             create: batch::prepare_job,
@@ -186,7 +186,7 @@ pub(super) static KINDS: &[Kind] = &[
         ..tracked("batch", "Job")
     },
     tracked("batch", "CronJob"),
-    Kind {
+    Strategy {
         name: NameRule::Label1035,
         create_on_update: true,
         fields: &["spec.clusterIP", "spec.type"],
@@ -200,7 +200,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("", "Service")
     },
-    Kind {
+    Strategy {
         generation: Generation::Prepared,
         code: Code {
             create: endpoints::prepare_slice,
@@ -211,7 +211,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("discovery.k8s.io", "EndpointSlice")
     },
-    Kind {
+    Strategy {
         create_on_update: true,
         code: Code {
             check: endpoints::endpoints,
@@ -220,7 +220,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("", "Endpoints")
     },
-    Kind {
+    Strategy {
         status: Status::Kept,
         fields: &["spec.unschedulable"],
         code: Code {
@@ -234,7 +234,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("", "Node")
     },
-    Kind {
+    Strategy {
         create_on_update: true,
         code: Code {
             check: config::lease,
@@ -242,7 +242,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..careful("coordination.k8s.io", "Lease", Generation::Untracked)
     },
-    Kind {
+    Strategy {
         code: Code {
             check: config::config_map,
             check_update: config::config_map_update,
@@ -250,7 +250,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("", "ConfigMap")
     },
-    Kind {
+    Strategy {
         fields: &["type"],
         code: Code {
             update: config::prepare_secret_update,
@@ -260,7 +260,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("", "Secret")
     },
-    Kind {
+    Strategy {
         name: NameRule::Label,
         fields: &["status.phase"],
         code: Code {
@@ -272,7 +272,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("", "Namespace")
     },
-    Kind {
+    Strategy {
         code: Code {
             create: config::prepare_service_account,
             update: |new, _| config::prepare_service_account(new),
@@ -280,7 +280,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("", "ServiceAccount")
     },
-    Kind {
+    Strategy {
         code: Code {
             create: claim::prepare_create,
             update: claim::prepare_update,
@@ -291,7 +291,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("", "PersistentVolumeClaim")
     },
-    Kind {
+    Strategy {
         create_on_update: true,
         fields: EVENT_FIELDS,
         code: Code {
@@ -300,7 +300,7 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("", "Event")
     },
-    Kind {
+    Strategy {
         create_on_update: true,
         fields: event::FIELDS,
         code: Code {
@@ -311,14 +311,14 @@ pub(super) static KINDS: &[Kind] = &[
         },
         ..plain("events.k8s.io", "Event")
     },
-    Kind {
+    Strategy {
         code: Code {
             check: apps::disruption_budget,
             ..NONE
         },
         ..careful("policy", "PodDisruptionBudget", Generation::Spec)
     },
-    Kind {
+    Strategy {
         status_keeps: &["labels", "annotations", "finalizers", "ownerReferences"],
         code: Code {
             create: definition::prepare_create,
@@ -335,15 +335,15 @@ pub(super) static KINDS: &[Kind] = &[
         )
     },
     // Kinds that only differ in what the generic verbs allow.
-    Kind {
+    Strategy {
         fields: &["status.replicas"],
         ..tracked("", "ReplicationController")
     },
-    Kind {
+    Strategy {
         generation: Generation::Content,
         ..plain("", "PodTemplate")
     },
-    Kind {
+    Strategy {
         create_on_update: true,
         ..plain("", "LimitRange")
     },
@@ -360,7 +360,7 @@ pub(super) static KINDS: &[Kind] = &[
     role("RoleBinding"),
     role("ClusterRole"),
     role("ClusterRoleBinding"),
-    Kind {
+    Strategy {
         fields: &["spec.signerName"],
         ..plain("certificates.k8s.io", "CertificateSigningRequest")
     },
@@ -374,7 +374,7 @@ pub(super) static KINDS: &[Kind] = &[
         "PodCertificateRequest",
         Generation::Untracked,
     ),
-    Kind {
+    Strategy {
         create_on_update: true,
         fields: &["spec.leaseName"],
         ..careful(
@@ -383,7 +383,7 @@ pub(super) static KINDS: &[Kind] = &[
             Generation::Untracked,
         )
     },
-    Kind {
+    Strategy {
         create_on_update: true,
         ..careful("node.k8s.io", "RuntimeClass", Generation::Untracked)
     },
@@ -434,7 +434,7 @@ pub(super) static KINDS: &[Kind] = &[
         "MutatingAdmissionPolicyBinding",
         Generation::Spec,
     ),
-    Kind {
+    Strategy {
         generation: Generation::Content,
         ..plain("scheduling.k8s.io", "PriorityClass")
     },

@@ -1,6 +1,6 @@
 //! Nodes.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::container::amount;
 use super::vocabulary;
 use crate::names;
@@ -62,9 +62,9 @@ pub(super) fn prepare(node: &mut Value) {
 }
 
 pub(super) fn check(node: &Value, errors: &mut Errors) {
-    let node = Place::root(node);
+    let node = FieldValue::root(node);
     let mut seen = BTreeSet::new();
-    let taints = Place {
+    let taints = FieldValue {
         path: "metadata.taints".to_owned(),
         ..node.at("spec").at("taints")
     };
@@ -95,7 +95,7 @@ pub(super) fn check(node: &Value, errors: &mut Errors) {
 }
 
 /// At most one range of each family.
-fn pod_ranges(ranges: &Place<'_>, errors: &mut Errors) {
+fn pod_ranges(ranges: &FieldValue<'_>, errors: &mut Errors) {
     let items = ranges.items();
     let mut is_readable = true;
     for range in &items {
@@ -110,7 +110,7 @@ fn pod_ranges(ranges: &Place<'_>, errors: &mut Errors) {
         let why = "invalid PodCIDRs: families cannot be told";
         errors.push(FieldError::internal(&*ranges.path, why));
     }
-    let is_six = |range: &Place<'_>| range.text().contains(':');
+    let is_six = |range: &FieldValue<'_>| range.text().contains(':');
     if !is_readable || items.len() > 2 || is_six(&items[0]) == is_six(&items[1]) {
         ranges.invalid(
             errors,
@@ -120,7 +120,7 @@ fn pod_ranges(ranges: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Features are named like types, and in order.
-fn declared_features(node: &Place<'_>, errors: &mut Errors) {
+fn declared_features(node: &FieldValue<'_>, errors: &mut Errors) {
     let features = node.at("status").at("declaredFeatures").items();
     let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric());
     for (index, feature) in features.iter().enumerate() {
@@ -140,7 +140,7 @@ fn declared_features(node: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn amounts(node: &Place<'_>, errors: &mut Errors) {
+fn amounts(node: &FieldValue<'_>, errors: &mut Errors) {
     for list in ["capacity", "allocatable"] {
         let list = node.at("status").at(list);
         for name in list.keys() {
@@ -150,7 +150,7 @@ fn amounts(node: &Place<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn check_update(node: &Value, old: &Value, errors: &mut Errors) {
-    let spec = Place::root(node).at("spec");
+    let spec = FieldValue::root(node).at("spec");
     let old = &old["spec"];
     let ranges = old["podCIDRs"]
         .as_array()
@@ -183,7 +183,7 @@ pub(super) fn check_update(node: &Value, old: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn check_status(node: &Value, old: &Value, errors: &mut Errors) {
-    let root = Place::root(node);
+    let root = FieldValue::root(node);
     amounts(&root, errors);
     declared_features(&root, errors);
     check_update(node, old, errors);

@@ -1,6 +1,6 @@
 //! Pods: what is set when one is made, and what holds between the parts of one.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::default::inner;
 use super::pod_containers::{CONTAINERS, requested};
 use super::scheduling;
@@ -12,7 +12,7 @@ use crate::table::is_zero;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// A new pod is pending, has a class of service, and knows whether gates hold it back.
+/// A new pod is pending, has a class of service, and knows whether scheduling gates keep it from nodes.
 pub(super) fn prepare_create(pod: &mut Value) {
     default_requests(pod);
     let class = service_class(pod);
@@ -37,7 +37,7 @@ fn default_requests(pod: &mut Value) {
     let Some(limits) = pod["spec"]["resources"]["limits"].as_object().cloned() else {
         return;
     };
-    let spec = Place::root(pod).at("spec");
+    let spec = FieldValue::root(pod).at("spec");
     let asked = |name: &str| {
         let containers = CONTAINERS[..2]
             .iter()
@@ -117,7 +117,7 @@ fn keep_condition_generations(pod: &mut Value, old: &Value) {
     }
 }
 
-/// Seconds between the wish to delete a pod and its end.
+/// Seconds between the deletion of a pod and its end.
 pub(super) fn grace(pod: &Value, asked: Option<i64>) -> u64 {
     let own = || {
         pod["spec"]["terminationGracePeriodSeconds"]
@@ -167,7 +167,7 @@ fn service_class(pod: &Value) -> &'static str {
 
 /// What only a pod that is being made must obey.
 pub(super) fn check_create(pod: &Value, errors: &mut Errors) {
-    let spec = Place::root(pod).at("spec");
+    let spec = FieldValue::root(pod).at("spec");
     if !spec.at("ephemeralContainers").is_empty() {
         spec.at("ephemeralContainers")
             .forbid(errors, "cannot be set on create");
@@ -182,7 +182,7 @@ pub(super) fn check_create(pod: &Value, errors: &mut Errors) {
 }
 
 /// What holds for pods but not for templates of pods.
-pub(super) fn own_rules(spec: &Place<'_>, errors: &mut Errors) {
+pub(super) fn own_rules(spec: &FieldValue<'_>, errors: &mut Errors) {
     spec.at("terminationGracePeriodSeconds")
         .not_negative(errors);
     if spec.at("serviceAccountName").is_empty() {
@@ -206,7 +206,7 @@ pub(super) fn own_rules(spec: &Place<'_>, errors: &mut Errors) {
 }
 
 /// On the network of the host a port is a port of the host; a template may leave that open.
-fn ports_on_host(spec: &Place<'_>, errors: &mut Errors) {
+fn ports_on_host(spec: &FieldValue<'_>, errors: &mut Errors) {
     if !spec.at("hostNetwork").is_true() {
         return;
     }
@@ -229,7 +229,7 @@ fn ports_on_host(spec: &Place<'_>, errors: &mut Errors) {
 }
 
 /// What holds between the parts of a pod.
-pub(super) fn spec(spec: &Place<'_>, errors: &mut Errors) {
+pub(super) fn spec(spec: &FieldValue<'_>, errors: &mut Errors) {
     let containers = spec.at("containers");
     containers.needed(errors);
     unique_names(spec, errors);
@@ -247,7 +247,7 @@ pub(super) fn spec(spec: &Place<'_>, errors: &mut Errors) {
     }
     let mut gates = BTreeSet::new();
     for gate in spec.at("schedulingGates").items() {
-        let name = Place {
+        let name = FieldValue {
             path: gate.path.clone(),
             ..gate.at("name")
         };
@@ -268,7 +268,7 @@ pub(super) fn spec(spec: &Place<'_>, errors: &mut Errors) {
 }
 
 /// What a pod shares with its host does not contradict.
-fn host_namespaces(spec: &Place<'_>, errors: &mut Errors) {
+fn host_namespaces(spec: &FieldValue<'_>, errors: &mut Errors) {
     let is_true = |field: &str| spec.at(field).is_true();
     let share = spec.at("shareProcessNamespace");
     if share.is_true() && is_true("hostPID") {
@@ -320,7 +320,7 @@ fn host_namespaces(spec: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Options of one system are not set for the other.
-fn operating_system(spec: &Place<'_>, errors: &mut Errors) {
+fn operating_system(spec: &FieldValue<'_>, errors: &mut Errors) {
     const LINUX: &[&str] = &[
         "appArmorProfile",
         "seLinuxOptions",
@@ -348,31 +348,31 @@ fn operating_system(spec: &Place<'_>, errors: &mut Errors) {
         _ => return system.unsupported(errors, &["linux", "windows"]),
     };
     let containers = CONTAINERS.iter().flat_map(|list| spec.at(list).items());
-    let mut contexts: Vec<Place<'_>> = containers
+    let mut contexts: Vec<FieldValue<'_>> = containers
         .map(|container| container.at("securityContext"))
         .collect();
     contexts.push(spec.at("securityContext"));
-    let mut places: Vec<Place<'_>> = contexts
+    let mut fields: Vec<FieldValue<'_>> = contexts
         .iter()
         .flat_map(|context| foreign.iter().map(|field| context.at(field)))
         .collect();
     if foreign == LINUX {
         let own = ["hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"];
-        places.extend(own.map(|field| spec.at(field)));
+        fields.extend(own.map(|field| spec.at(field)));
     }
-    for place in places.iter().filter(|place| place.is_set()) {
-        place.forbid(errors, "cannot be set for a pod of this system");
+    for field in fields.iter().filter(|field| field.is_set()) {
+        field.forbid(errors, "cannot be set for a pod of this system");
     }
 }
 
 /// Processes of the host are all or nothing, and use its network.
-fn host_processes(spec: &Place<'_>, errors: &mut Errors) {
-    fn own<'a>(place: &Place<'a>) -> Place<'a> {
-        let options = place.at("securityContext").at("windowsOptions");
+fn host_processes(spec: &FieldValue<'_>, errors: &mut Errors) {
+    fn own<'a>(field: &FieldValue<'a>) -> FieldValue<'a> {
+        let options = field.at("securityContext").at("windowsOptions");
         options.at("hostProcess")
     }
     let pod = own(spec);
-    let containers: Vec<Place<'_>> = CONTAINERS
+    let containers: Vec<FieldValue<'_>> = CONTAINERS
         .iter()
         .flat_map(|list| spec.at(list).items())
         .collect();
@@ -399,7 +399,7 @@ fn host_processes(spec: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn hostname_override(spec: &Place<'_>, errors: &mut Errors) {
+fn hostname_override(spec: &FieldValue<'_>, errors: &mut Errors) {
     let name = spec.at("hostnameOverride");
     if !name.is_set() {
         return;
@@ -416,7 +416,7 @@ fn hostname_override(spec: &Place<'_>, errors: &mut Errors) {
     name.complain(errors, names::dns_subdomain(name.text()));
 }
 
-fn unique_claims(spec: &Place<'_>, errors: &mut Errors) {
+fn unique_claims(spec: &FieldValue<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for name in spec
         .at("resourceClaims")
@@ -431,10 +431,10 @@ fn unique_claims(spec: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A claim is there or made, not both.
-pub(super) fn resource_claim(claim: &Place<'_>, errors: &mut Errors) {
+pub(super) fn resource_claim(claim: &FieldValue<'_>, errors: &mut Errors) {
     let sources = ["resourceClaimName", "resourceClaimTemplateName"];
     let given = sources.map(|source| claim.at(source));
-    let given = given.into_iter().filter(Place::is_set);
+    let given = given.into_iter().filter(FieldValue::is_set);
     let given = given.inspect(|name| name.complain(errors, names::dns_subdomain(name.text())));
     if given.count() != 1 {
         let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
@@ -442,7 +442,7 @@ pub(super) fn resource_claim(claim: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn unique_names(spec: &Place<'_>, errors: &mut Errors) {
+fn unique_names(spec: &FieldValue<'_>, errors: &mut Errors) {
     let mut names = BTreeSet::new();
     for list in CONTAINERS {
         for container in spec.at(list).items() {
@@ -459,7 +459,7 @@ fn unique_names(spec: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn unique_host_ports(containers: &Place<'_>, errors: &mut Errors) {
+fn unique_host_ports(containers: &FieldValue<'_>, errors: &mut Errors) {
     let mut taken = BTreeSet::new();
     for port in containers
         .items()
@@ -483,9 +483,9 @@ fn unique_host_ports(containers: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A template has labels and annotations like any object, and nothing ephemeral.
-pub(super) fn template(template: &Place<'_>, errors: &mut Errors) {
+pub(super) fn template(template: &FieldValue<'_>, errors: &mut Errors) {
     let labels = template.at("metadata").at("labels");
-    Place {
+    FieldValue {
         path: template.at("labels").path,
         value: labels.value,
     }
@@ -502,7 +502,7 @@ pub(super) fn template(template: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn host_alias(alias: &Place<'_>, errors: &mut Errors) {
+pub(super) fn host_alias(alias: &FieldValue<'_>, errors: &mut Errors) {
     let ip = alias.at("ip");
     ip.complain(errors, vocabulary::ip(ip.text()));
     for name in alias.at("hostnames").items() {
@@ -510,7 +510,7 @@ pub(super) fn host_alias(alias: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn dns_config(config: &Place<'_>, errors: &mut Errors) {
+pub(super) fn dns_config(config: &FieldValue<'_>, errors: &mut Errors) {
     let servers = config.at("nameservers");
     if servers.items().len() > 3 {
         servers.invalid(errors, "must not have more than 3 nameservers");

@@ -1,6 +1,6 @@
 //! What holds between the containers of a pod and the rest of it.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::vocabulary::nanos;
 use crate::names;
 use crate::status::FieldError;
@@ -41,14 +41,14 @@ const EPHEMERAL: &[&str] = &[
 
 /// What containers find in their pod.
 struct Pod<'a> {
-    spec: &'a Place<'a>,
-    /// Sound volumes.
+    spec: &'a FieldValue<'a>,
+    /// Volumes without errors, by their names.
     volumes: BTreeMap<&'a str, &'a Value>,
     claims: BTreeSet<&'a str>,
 }
 
-/// Judges all containers; errors inside of the volumes are known by now.
-pub(super) fn check(spec: &Place<'_>, errors: &mut Errors) {
+/// Checks all containers; errors inside of the volumes are known by now.
+pub(super) fn check(spec: &FieldValue<'_>, errors: &mut Errors) {
     let claims = spec.at("resourceClaims").items();
     let pod = Pod {
         spec,
@@ -81,7 +81,7 @@ pub(super) fn check(spec: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Volumes without an error, by name; a name is taken by the first of them.
-fn sound_volumes<'a>(spec: &Place<'a>, errors: &mut Errors) -> BTreeMap<&'a str, &'a Value> {
+fn sound_volumes<'a>(spec: &FieldValue<'a>, errors: &mut Errors) -> BTreeMap<&'a str, &'a Value> {
     let mut sound = BTreeMap::new();
     for volume in spec.at("volumes").items() {
         let below = |error: &FieldError| {
@@ -99,7 +99,7 @@ fn sound_volumes<'a>(spec: &Place<'a>, errors: &mut Errors) -> BTreeMap<&'a str,
 }
 
 /// Rules of restarting come with a policy.
-fn restart_policy(container: &Place<'_>, errors: &mut Errors) {
+fn restart_policy(container: &FieldValue<'_>, errors: &mut Errors) {
     let (policy, rules) = (
         container.at("restartPolicy"),
         container.at("restartPolicyRules"),
@@ -120,7 +120,7 @@ fn restart_policy(container: &Place<'_>, errors: &mut Errors) {
 }
 
 impl Pod<'_> {
-    fn volumes_are_there(&self, container: &Place<'_>, errors: &mut Errors) {
+    fn volumes_are_there(&self, container: &FieldValue<'_>, errors: &mut Errors) {
         for name in container
             .at("volumeMounts")
             .items()
@@ -152,7 +152,7 @@ impl Pod<'_> {
     }
 
     /// Variables come from files of volumes that start empty, sound or not.
-    fn files_are_empty_dirs(&self, container: &Place<'_>, errors: &mut Errors) {
+    fn files_are_empty_dirs(&self, container: &FieldValue<'_>, errors: &mut Errors) {
         let volumes = self.spec.at("volumes").items();
         for variable in container.at("env").items() {
             let file = variable.at("valueFrom").at("fileKeyRef");
@@ -172,7 +172,7 @@ impl Pod<'_> {
         }
     }
 
-    fn claims_are_there(&self, resources: &Place<'_>, errors: &mut Errors) {
+    fn claims_are_there(&self, resources: &FieldValue<'_>, errors: &mut Errors) {
         let mut seen: BTreeSet<(&str, &str)> = BTreeSet::new();
         for claim in resources.at("claims").items() {
             let (name, request) = (claim.at("name").text(), claim.at("request"));
@@ -197,12 +197,12 @@ impl Pod<'_> {
         }
     }
 
-    fn resize_policies(&self, container: &Place<'_>, errors: &mut Errors) {
+    fn resize_policies(&self, container: &FieldValue<'_>, errors: &mut Errors) {
         const POLICIES: &[&str] = &["NotRequired", "RestartContainer"];
         let list = container.at("resizePolicy");
         let mut seen = BTreeSet::new();
         for policy in list.items() {
-            let at_list = |field: &str| Place {
+            let at_list = |field: &str| FieldValue {
                 path: list.path.clone(),
                 ..policy.at(field)
             };
@@ -224,7 +224,7 @@ impl Pod<'_> {
     }
 
     /// Only init containers that keep running can be asked how they are.
-    fn init_container(&self, container: &Place<'_>, errors: &mut Errors) {
+    fn init_container(&self, container: &FieldValue<'_>, errors: &mut Errors) {
         if container.at("restartPolicy").text() == "Always" {
             return self.sleeps_end(container, errors);
         }
@@ -241,7 +241,7 @@ impl Pod<'_> {
     }
 
     /// Nothing that the pod relies on.
-    fn ephemeral_container(&self, container: &Place<'_>, errors: &mut Errors) {
+    fn ephemeral_container(&self, container: &FieldValue<'_>, errors: &mut Errors) {
         let why = "cannot be set for an Ephemeral Container";
         let fields = container.keys().filter(|field| !EPHEMERAL.contains(field));
         for field in fields.map(|field| container.at(field)) {
@@ -271,7 +271,7 @@ impl Pod<'_> {
     }
 
     /// A handler that only waits ends before its pod must.
-    fn sleeps_end(&self, container: &Place<'_>, errors: &mut Errors) {
+    fn sleeps_end(&self, container: &FieldValue<'_>, errors: &mut Errors) {
         let grace = self.spec.at("terminationGracePeriodSeconds");
         for hook in ["postStart", "preStop"] {
             let hook = container.at("lifecycle").at(hook);
@@ -293,7 +293,7 @@ impl Pod<'_> {
     }
 
     /// What the pod asks for and may have covers what its containers do.
-    fn resources_suffice(&self, resources: &Place<'_>, errors: &mut Errors) {
+    fn resources_suffice(&self, resources: &FieldValue<'_>, errors: &mut Errors) {
         let requests = resources.at("requests");
         for name in requests.keys() {
             let request = requests.key(name);
@@ -316,9 +316,10 @@ impl Pod<'_> {
 }
 
 /// What the containers of a pod ask for together: those that keep running, or more while one starts.
-pub(super) fn requested(spec: &Place<'_>, resource: &str) -> i128 {
-    let own =
-        |container: &Place<'_>| nanos(container.at("resources").at("requests").key(resource).value);
+pub(super) fn requested(spec: &FieldValue<'_>, resource: &str) -> i128 {
+    let own = |container: &FieldValue<'_>| {
+        nanos(container.at("resources").at("requests").key(resource).value)
+    };
     let mut running = 0;
     let mut most = 0;
     for container in spec.at("initContainers").items() {
@@ -333,8 +334,8 @@ pub(super) fn requested(spec: &Place<'_>, resource: &str) -> i128 {
     most.max(running + main)
 }
 
-/// Says that a thing may not be here, instead of what is wrong inside of it.
-fn forbid_all(field: &Place<'_>, why: &str, errors: &mut Errors) {
+/// Reports that a field may not be here, instead of what is wrong inside of it.
+fn forbid_all(field: &FieldValue<'_>, why: &str, errors: &mut Errors) {
     if !field.is_set() {
         return;
     }

@@ -1,6 +1,6 @@
 //! What kubelets may say of pods.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::vocabulary::{self, between};
 use crate::names;
 use crate::status::FieldError;
@@ -15,7 +15,7 @@ const LISTS: [(&str, &str); 3] = [
 ];
 
 pub(super) fn check(pod: &Value, old: &Value, errors: &mut Errors) {
-    let (root, before) = (Place::root(pod), Place::root(old));
+    let (root, before) = (FieldValue::root(pod), FieldValue::root(old));
     let (spec, status) = (root.at("spec"), root.at("status"));
     conditions(&status.at("conditions"), errors);
     for (list, containers) in LISTS {
@@ -50,7 +50,7 @@ pub(super) fn check(pod: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn conditions(conditions: &Place<'_>, errors: &mut Errors) {
+fn conditions(conditions: &FieldValue<'_>, errors: &mut Errors) {
     for condition in conditions.items() {
         condition.at("observedGeneration").not_negative(errors);
         let kind = condition.at("type");
@@ -62,16 +62,16 @@ fn conditions(conditions: &Place<'_>, errors: &mut Errors) {
 
 /// What has ended and may not start again stays ended.
 fn stay_terminated(
-    now: &Place<'_>,
-    before: &Place<'_>,
-    spec: &Place<'_>,
-    containers: &[Place<'_>],
+    now: &FieldValue<'_>,
+    before: &FieldValue<'_>,
+    spec: &FieldValue<'_>,
+    containers: &[FieldValue<'_>],
     errors: &mut Errors,
 ) {
     for old in before.items() {
         let ended = old.at("state").at("terminated");
-        let same = |other: &&Place<'_>| other.at("name").text() == old.at("name").text();
-        let runs = |new: &Place<'_>| same(&new) && !new.at("state").at("terminated").is_set();
+        let same = |other: &&FieldValue<'_>| other.at("name").text() == old.at("name").text();
+        let runs = |new: &FieldValue<'_>| same(&new) && !new.at("state").at("terminated").is_set();
         let runs = now.items().iter().any(runs);
         let container = containers.iter().find(same);
         let restarts = container
@@ -83,7 +83,7 @@ fn stay_terminated(
     }
 }
 
-fn may_restart(container: &Place<'_>, spec: &Place<'_>, code: i64) -> bool {
+fn may_restart(container: &FieldValue<'_>, spec: &FieldValue<'_>, code: i64) -> bool {
     let matching = container
         .at("restartPolicyRules")
         .items()
@@ -111,7 +111,7 @@ fn may_restart(container: &Place<'_>, spec: &Place<'_>, code: i64) -> bool {
         }
 }
 
-fn users(status: &Place<'_>, system: &str, errors: &mut Errors) {
+fn users(status: &FieldValue<'_>, system: &str, errors: &mut Errors) {
     let user = status.at("user").at("linux");
     if !user.is_set() {
         return;
@@ -129,12 +129,12 @@ fn users(status: &Place<'_>, system: &str, errors: &mut Errors) {
 }
 
 /// Devices belong to what the container asked for, and each is reported once.
-fn devices(status: &Place<'_>, containers: &[Place<'_>], errors: &mut Errors) {
-    let same = |other: &&Place<'_>| other.at("name").text() == status.at("name").text();
+fn devices(status: &FieldValue<'_>, containers: &[FieldValue<'_>], errors: &mut Errors) {
+    let same = |other: &&FieldValue<'_>| other.at("name").text() == status.at("name").text();
     let container = containers.iter().find(same);
     for allocated in status.at("allocatedResourcesStatus").items() {
         let name = allocated.at("name");
-        let is_asked = |container: &Place<'_>| {
+        let is_asked = |container: &FieldValue<'_>| {
             let resources = container.at("resources");
             let claims = resources.at("claims").items();
             match name.text().strip_prefix("claim:") {
@@ -165,7 +165,7 @@ fn devices(status: &Place<'_>, containers: &[Place<'_>], errors: &mut Errors) {
     }
 }
 
-fn claims(spec: &Place<'_>, status: &Place<'_>, errors: &mut Errors) {
+fn claims(spec: &FieldValue<'_>, status: &FieldValue<'_>, errors: &mut Errors) {
     let asked = spec.at("resourceClaims").items();
     let mut seen = BTreeSet::new();
     for claim in status.at("resourceClaimStatuses").items() {
@@ -188,7 +188,7 @@ fn claims(spec: &Place<'_>, status: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn extended_claim(spec: &Place<'_>, claim: &Place<'_>, errors: &mut Errors) {
+fn extended_claim(spec: &FieldValue<'_>, claim: &FieldValue<'_>, errors: &mut Errors) {
     if !claim.is_set() {
         return;
     }
@@ -232,14 +232,14 @@ fn extended_claim(spec: &Place<'_>, claim: &Place<'_>, errors: &mut Errors) {
 }
 
 /// The one address is the first of all, and of each family there is one.
-fn addresses(status: &Place<'_>, all: &str, one: &str, errors: &mut Errors) {
+fn addresses(status: &FieldValue<'_>, all: &str, one: &str, errors: &mut Errors) {
     let (all, one) = (status.at(all), status.at(one));
     let items = all.items();
     for item in &items {
         let ip = item.at("ip");
         item.complain(errors, vocabulary::ip(ip.text()));
     }
-    let is_six = |item: &Place<'_>| item.at("ip").text().contains(':');
+    let is_six = |item: &FieldValue<'_>| item.at("ip").text().contains(':');
     if items.len() > 2 || (items.len() == 2 && is_six(&items[0]) == is_six(&items[1])) {
         all.invalid(errors, "may specify no more than one IP for each IP family");
     }

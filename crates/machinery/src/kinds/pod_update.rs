@@ -1,6 +1,6 @@
 //! What may change in a pod once it exists: very little.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::pod::own_rules;
 use super::pod_status;
 use super::vocabulary::between;
@@ -11,7 +11,7 @@ const OPEN: &str = "pod updates may not change fields other than `spec.container
 
 /// Broken rules of a changed pod. The reference server shows a diff below the last message; we do not.
 pub(super) fn check(pod: &Value, old: &Value, errors: &mut Errors) {
-    let spec = Place::root(pod).at("spec");
+    let spec = FieldValue::root(pod).at("spec");
     let old = &old["spec"];
     own_rules(&spec, errors);
     for list in ["containers", "initContainers"] {
@@ -37,7 +37,7 @@ pub(super) fn check(pod: &Value, old: &Value, errors: &mut Errors) {
 
 /// Broken rules of a changed status.
 pub(super) fn check_status(pod: &Value, old: &Value, errors: &mut Errors) {
-    let status = Place::root(pod).at("status");
+    let status = FieldValue::root(pod).at("status");
     pod_status::check(pod, old, errors);
     status
         .at("qosClass")
@@ -54,7 +54,7 @@ pub(super) fn check_status(pod: &Value, old: &Value, errors: &mut Errors) {
 }
 
 /// Whether it makes sense to look further.
-fn deadline(new: &Place<'_>, old: &Value, errors: &mut Errors) -> bool {
+fn deadline(new: &FieldValue<'_>, old: &Value, errors: &mut Errors) -> bool {
     let before = errors.len();
     match (new.value.as_i64(), old.as_i64()) {
         (Some(seconds), _) if !(0..=i64::from(i32::MAX)).contains(&seconds) => {
@@ -76,7 +76,7 @@ fn deadline(new: &Place<'_>, old: &Value, errors: &mut Errors) -> bool {
 }
 
 /// Tolerations may be added; of those that are there only the time may change.
-fn tolerations(new: &Place<'_>, old: &Value, errors: &mut Errors) {
+fn tolerations(new: &FieldValue<'_>, old: &Value, errors: &mut Errors) {
     let plain = |toleration: &Value| {
         let mut plain = toleration.clone();
         if let Some(map) = plain.as_object_mut() {
@@ -103,7 +103,7 @@ fn tolerations(new: &Place<'_>, old: &Value, errors: &mut Errors) {
 }
 
 /// Gates may only go.
-fn gates(new: &Place<'_>, old: &Value, errors: &mut Errors) {
+fn gates(new: &FieldValue<'_>, old: &Value, errors: &mut Errors) {
     let old: BTreeSet<&str> = old
         .as_array()
         .into_iter()

@@ -1,6 +1,6 @@
 //! The rules of types, as a table: what single fields must be, and the code for what holds between them.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::types::{Rule, Rules};
 use super::vocabulary::PROTOCOLS;
 use super::{claim, container, pod, pod_containers, scheduling, security, volume};
@@ -13,7 +13,7 @@ const fn fields(fields: &'static [(&'static str, Rule)]) -> Rules {
     }
 }
 
-const fn code(code: fn(&Place<'_>, &mut Errors)) -> Rules {
+const fn code(code: fn(&FieldValue<'_>, &mut Errors)) -> Rules {
     Rules {
         fields: &[],
         code: Some(code),
@@ -21,7 +21,10 @@ const fn code(code: fn(&Place<'_>, &mut Errors)) -> Rules {
     }
 }
 
-const fn both(fields: &'static [(&'static str, Rule)], code: fn(&Place<'_>, &mut Errors)) -> Rules {
+const fn both(
+    fields: &'static [(&'static str, Rule)],
+    code: fn(&FieldValue<'_>, &mut Errors),
+) -> Rules {
     Rules {
         fields,
         code: Some(code),

@@ -1,16 +1,16 @@
 //! Rules of where pods may go: tolerations, affinity, spreading.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use crate::names;
 use crate::status::FieldError;
 
-pub(super) fn readiness_gate(gate: &Place<'_>, errors: &mut Errors) {
+pub(super) fn readiness_gate(gate: &FieldValue<'_>, errors: &mut Errors) {
     let condition = gate.at("conditionType");
     condition.complain(errors, names::qualified_name(condition.text()));
 }
 
 /// Operator, value and effect of a toleration fit together.
-pub(super) fn toleration(toleration: &Place<'_>, errors: &mut Errors) {
+pub(super) fn toleration(toleration: &FieldValue<'_>, errors: &mut Errors) {
     let (operator, value, effect) = (
         toleration.at("operator"),
         toleration.at("value"),
@@ -45,7 +45,7 @@ pub(super) fn toleration(toleration: &Place<'_>, errors: &mut Errors) {
     effect.one_of(errors, super::node::EFFECTS);
 }
 
-pub(super) fn spread(constraint: &Place<'_>, errors: &mut Errors) {
+pub(super) fn spread(constraint: &FieldValue<'_>, errors: &mut Errors) {
     let skew = constraint.at("maxSkew");
     if skew.number() <= 0 {
         skew.invalid(errors, "must be greater than zero");
@@ -70,10 +70,10 @@ pub(super) fn spread(constraint: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Each way to spread over a topology is given once.
-pub(super) fn spread_once(spec: &Place<'_>, errors: &mut Errors) {
+pub(super) fn spread_once(spec: &FieldValue<'_>, errors: &mut Errors) {
     let constraints = spec.at("topologySpreadConstraints").items();
     for (index, constraint) in constraints.iter().enumerate() {
-        let own = |other: &Place<'_>| {
+        let own = |other: &FieldValue<'_>| {
             ["topologyKey", "whenUnsatisfiable"].map(|field| other.at(field).text().to_owned())
         };
         if constraints[index + 1..]
@@ -88,7 +88,7 @@ pub(super) fn spread_once(spec: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Labels of the pod itself complete a selector, so there must be one.
-fn label_keys(term: &Place<'_>, errors: &mut Errors) {
+fn label_keys(term: &FieldValue<'_>, errors: &mut Errors) {
     let (keys, others) = (term.at("matchLabelKeys"), term.at("mismatchLabelKeys"));
     for list in [&keys, &others] {
         if !list.is_empty() && !term.at("labelSelector").is_set() {
@@ -116,15 +116,15 @@ fn label_keys(term: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn affinity_term(term: &Place<'_>, errors: &mut Errors) {
+pub(super) fn affinity_term(term: &FieldValue<'_>, errors: &mut Errors) {
     label_keys(term, errors);
     term.at("namespaceSelector").selector(errors);
     for namespace in term.at("namespaces").items() {
-        let place = Place {
+        let field = FieldValue {
             path: term.at("namespace").path,
             ..namespace
         };
-        place.complain(errors, names::dns_label(place.text()));
+        field.complain(errors, names::dns_label(field.text()));
     }
     let key = term.at("topologyKey");
     if key.is_empty() {
@@ -133,7 +133,7 @@ pub(super) fn affinity_term(term: &Place<'_>, errors: &mut Errors) {
     key.complain(errors, names::qualified_name(key.text()));
 }
 
-pub(super) fn weight(term: &Place<'_>, errors: &mut Errors) {
+pub(super) fn weight(term: &FieldValue<'_>, errors: &mut Errors) {
     let weight = term.at("weight");
     if !(1..=100).contains(&weight.number()) {
         errors.push(FieldError::invalid(
@@ -145,7 +145,7 @@ pub(super) fn weight(term: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Values of a node requirement are as many as its operator takes.
-pub(super) fn node_requirement(requirement: &Place<'_>, errors: &mut Errors) {
+pub(super) fn node_requirement(requirement: &FieldValue<'_>, errors: &mut Errors) {
     if requirement.path.contains("matchFields[") {
         return node_field(requirement, errors);
     }
@@ -182,7 +182,7 @@ pub(super) fn node_requirement(requirement: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A requirement on a field of a node, of which there is one.
-fn node_field(requirement: &Place<'_>, errors: &mut Errors) {
+fn node_field(requirement: &FieldValue<'_>, errors: &mut Errors) {
     let (operator, values, key) = (
         requirement.at("operator"),
         requirement.at("values"),
@@ -203,7 +203,7 @@ fn node_field(requirement: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn node_selector(selector: &Place<'_>, errors: &mut Errors) {
+pub(super) fn node_selector(selector: &FieldValue<'_>, errors: &mut Errors) {
     if selector.at("nodeSelectorTerms").is_empty() {
         selector
             .at("nodeSelectorTerms")

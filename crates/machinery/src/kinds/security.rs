@@ -1,17 +1,17 @@
 //! Rules of security contexts.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use crate::names;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Privileges do not contradict each other.
-pub(super) fn container(context: &Place<'_>, errors: &mut Errors) {
+pub(super) fn container(context: &FieldValue<'_>, errors: &mut Errors) {
     if context.at("allowPrivilegeEscalation").value != &Value::Bool(false) {
         return;
     }
     let added = context.at("capabilities").at("add").items();
-    let is_admin = |capability: &Place<'_>| capability.text() == "CAP_SYS_ADMIN";
+    let is_admin = |capability: &FieldValue<'_>| capability.text() == "CAP_SYS_ADMIN";
     if context.at("privileged").is_true() || added.iter().any(is_admin) {
         let why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
         context.invalid(errors, why);
@@ -19,7 +19,7 @@ pub(super) fn container(context: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Kernel parameters are named, and named once.
-pub(super) fn sysctls(context: &Place<'_>, errors: &mut Errors) {
+pub(super) fn sysctls(context: &FieldValue<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for name in context
         .at("sysctls")
@@ -51,7 +51,7 @@ fn is_sysctl(name: &str) -> bool {
 }
 
 /// A profile of the host is named, and only that.
-pub(super) fn profile(profile: &Place<'_>, errors: &mut Errors, is_path: bool) {
+pub(super) fn profile(profile: &FieldValue<'_>, errors: &mut Errors, is_path: bool) {
     const TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
     let (kind, local) = (profile.at("type"), profile.at("localhostProfile"));
     if kind.needed(errors) {
@@ -76,7 +76,7 @@ pub(super) fn profile(profile: &Place<'_>, errors: &mut Errors, is_path: bool) {
 }
 
 /// Names of Windows' own kind.
-pub(super) fn windows(options: &Place<'_>, errors: &mut Errors) {
+pub(super) fn windows(options: &FieldValue<'_>, errors: &mut Errors) {
     let (spec_name, spec) = (
         options.at("gmsaCredentialSpecName"),
         options.at("gmsaCredentialSpec"),

@@ -1,6 +1,6 @@
 //! Services: ports, addresses and who may change them.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::vocabulary::{self, between};
 use crate::names;
 use crate::status::FieldError;
@@ -16,9 +16,9 @@ pub(super) fn is_external(kind: &str, has_external_ips: bool) -> bool {
     matches!(kind, "LoadBalancer" | "NodePort") || (kind == "ClusterIP" && has_external_ips)
 }
 
-/// Whether the wish for addresses makes no sense in itself.
+/// Whether the addresses that a Service asks for contradict each other.
 pub(super) fn has_wrong_addresses(service: &Value) -> bool {
-    let spec = Place::root(service).at("spec");
+    let spec = FieldValue::root(service).at("spec");
     let mut addresses = Errors::new();
     if spec.at("type").text() != "ExternalName" {
         cluster_addresses(&spec, &mut addresses);
@@ -27,7 +27,7 @@ pub(super) fn has_wrong_addresses(service: &Value) -> bool {
 }
 
 pub(super) fn check(service: &Value, errors: &mut Errors) {
-    let spec = Place::root(service).at("spec");
+    let spec = FieldValue::root(service).at("spec");
     let kind = spec.at("type");
     let mut addresses = Errors::new();
     if kind.text() != "ExternalName" {
@@ -67,7 +67,7 @@ pub(super) fn check(service: &Value, errors: &mut Errors) {
         .one_of(errors, &["PreferClose", "PreferSameZone", "PreferSameNode"]);
 }
 
-fn external_name(spec: &Place<'_>, errors: &mut Errors) {
+fn external_name(spec: &FieldValue<'_>, errors: &mut Errors) {
     for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if !spec.at(field).is_empty() {
             spec.at(field)
@@ -83,7 +83,7 @@ fn external_name(spec: &Place<'_>, errors: &mut Errors) {
     errors.extend(complaints.map(|why| FieldError::invalid(&*name.path, host, why)));
 }
 
-fn cluster_addresses(spec: &Place<'_>, errors: &mut Errors) {
+fn cluster_addresses(spec: &FieldValue<'_>, errors: &mut Errors) {
     let (one, all) = (spec.at("clusterIP"), spec.at("clusterIPs"));
     match (one.is_empty(), all.is_empty()) {
         (false, true) => all.require(errors, ""),
@@ -121,7 +121,7 @@ fn cluster_addresses(spec: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn ports(spec: &Place<'_>, errors: &mut Errors) {
+fn ports(spec: &FieldValue<'_>, errors: &mut Errors) {
     let ports = spec.at("ports").items();
     let (mut names, mut numbers, mut on_nodes) =
         (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -149,7 +149,7 @@ fn ports(spec: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn affinity(spec: &Place<'_>, errors: &mut Errors) {
+fn affinity(spec: &FieldValue<'_>, errors: &mut Errors) {
     let kind = spec.at("sessionAffinity");
     if kind.needed(errors) {
         kind.one_of(errors, &["ClientIP", "None"]);
@@ -167,7 +167,7 @@ fn affinity(spec: &Place<'_>, errors: &mut Errors) {
 }
 
 /// What only makes sense for services that can be reached from outside.
-fn outside(spec: &Place<'_>, errors: &mut Errors) {
+fn outside(spec: &FieldValue<'_>, errors: &mut Errors) {
     let balanced = spec.at("type").text() == "LoadBalancer";
     for ip in spec.at("externalIPs").items() {
         let wrong = vocabulary::ip(ip.text());
@@ -195,7 +195,7 @@ fn outside(spec: &Place<'_>, errors: &mut Errors) {
                 .forbid(errors, "may only be used when `type` is 'LoadBalancer'");
         }
     }
-    let ranges = Place {
+    let ranges = FieldValue {
         path: spec.at("LoadBalancerSourceRanges").path,
         ..spec.at("loadBalancerSourceRanges")
     };
@@ -205,7 +205,7 @@ fn outside(spec: &Place<'_>, errors: &mut Errors) {
     traffic(spec, balanced, errors);
 }
 
-fn traffic(spec: &Place<'_>, balanced: bool, errors: &mut Errors) {
+fn traffic(spec: &FieldValue<'_>, balanced: bool, errors: &mut Errors) {
     let policy = spec.at("externalTrafficPolicy");
     if is_external(spec.at("type").text(), !spec.at("externalIPs").is_empty()) {
         policy.one_of(errors, &["Cluster", "Local"]);
@@ -222,7 +222,7 @@ fn traffic(spec: &Place<'_>, balanced: bool, errors: &mut Errors) {
 
 /// Only a Service with a load balancer has addresses of one.
 pub(super) fn check_status(service: &Value, _: &Value, errors: &mut Errors) {
-    let root = Place::root(service);
+    let root = FieldValue::root(service);
     let ingress = root.at("status").at("loadBalancer").at("ingress");
     if root.at("spec").at("type").text() != "LoadBalancer" && !ingress.is_empty() {
         ingress.forbid(
@@ -233,7 +233,7 @@ pub(super) fn check_status(service: &Value, _: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn check_update(service: &Value, old: &Value, errors: &mut Errors) {
-    let spec = Place::root(service).at("spec");
+    let spec = FieldValue::root(service).at("spec");
     let old = &old["spec"];
     let kind = spec.at("type").text();
     if has_wrong_addresses(service) {
@@ -252,7 +252,7 @@ pub(super) fn check_update(service: &Value, old: &Value, errors: &mut Errors) {
 }
 
 /// Addresses once given stay, but one without them may get some.
-fn addresses_stay(now: &Place<'_>, before: &Value, errors: &mut Errors) {
+fn addresses_stay(now: &FieldValue<'_>, before: &Value, errors: &mut Errors) {
     let headless = |ips: &Value| ips.get(0).is_some_and(|ip| ip == "None");
     if headless(now.value) && headless(before) {
         return;

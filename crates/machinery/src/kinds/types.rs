@@ -1,6 +1,6 @@
 //! Rules that hang on types: most as data, those between fields as code.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::rules::RULES;
 use super::{vocabulary, walk};
 use crate::names;
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 pub(super) enum Rule {
     /// There must be something.
     Needed,
-    /// One of these.
+    /// One of these values, if there is one.
     OneOf(&'static [&'static str]),
     /// One of these; nothing is another.
     Among(&'static [&'static str]),
@@ -41,7 +41,7 @@ pub(super) enum Rule {
     ConfigKey,
     FileMode,
     UserId,
-    /// All of them.
+    /// A list of user ids.
     UserIds,
     /// A number from the first to the second.
     Within(i64, i64),
@@ -51,9 +51,9 @@ pub(super) enum Rule {
 
 pub(super) struct Rules {
     pub(super) fields: &'static [(&'static str, Rule)],
-    pub(super) code: Option<fn(&Place<'_>, &mut Errors)>,
-    /// Judged when everything else was, and knows what was found.
-    pub(super) late: Option<fn(&Place<'_>, &mut Errors)>,
+    pub(super) code: Option<fn(&FieldValue<'_>, &mut Errors)>,
+    /// Runs after everything else, and knows what was found.
+    pub(super) late: Option<fn(&FieldValue<'_>, &mut Errors)>,
 }
 
 /// Reports everything in an object that breaks a rule of its type.
@@ -62,26 +62,28 @@ pub(super) fn check(object: &Value, shape: Shape<'_>, errors: &mut Errors) {
     let index = INDEX.get_or_init(|| walk::Index::new(RULES));
     let mut late = Vec::new();
     walk::visit(object, shape, &mut |value, path, shape| {
-        let Some(rules) = index.of(shape) else { return };
-        let place = Place::new(value, path);
+        let Some(rules) = index.get(shape) else {
+            return;
+        };
+        let value = FieldValue::new(value, path);
         for (name, rule) in rules.fields {
-            if let Some(field) = place.within(name) {
-                rule.judge(&field, errors);
+            if let Some(field) = value.within(name) {
+                rule.check(&field, errors);
             }
         }
         if let Some(code) = rules.code {
-            code(&place, errors);
+            code(&value, errors);
         }
-        late.extend(rules.late.map(|rule| (rule, place)));
+        late.extend(rules.late.map(|rule| (rule, value)));
     });
     // Children first: a pod wants to know which of its volumes are sound.
-    for (rule, place) in late.into_iter().rev() {
-        rule(&place, errors);
+    for (rule, value) in late.into_iter().rev() {
+        rule(&value, errors);
     }
 }
 
 impl Rule {
-    fn judge(&self, field: &Place<'_>, errors: &mut Errors) {
+    fn check(&self, field: &FieldValue<'_>, errors: &mut Errors) {
         match self {
             Self::Needed => {
                 field.needed(errors);
@@ -120,10 +122,10 @@ impl Rule {
                 let wrong = !(0..=0o777).contains(&field.number());
                 field.complain(errors, vocabulary::complaint(wrong, why));
             }
-            Self::UserId => Self::Within(0, i64::from(i32::MAX)).judge(field, errors),
+            Self::UserId => Self::Within(0, i64::from(i32::MAX)).check(field, errors),
             Self::UserIds => {
-                let judge = |id: Place<'_>| Self::UserId.judge(&id, errors);
-                field.items().into_iter().for_each(judge);
+                let check = |id: FieldValue<'_>| Self::UserId.check(&id, errors);
+                field.items().into_iter().for_each(check);
             }
             Self::Within(low, high) => {
                 field.complain(errors, vocabulary::between(field.number(), *low, *high));

@@ -1,6 +1,6 @@
 //! Rules of volumes.
 
-use super::check::{Errors, Place};
+use super::check::{Errors, FieldValue};
 use super::container;
 use super::vocabulary::{self, complaint};
 use crate::names;
@@ -42,7 +42,7 @@ const SOURCES: &[&str] = &[
 ];
 
 /// Of several sources only the first is validated, and one of them goes by another name.
-pub(super) fn first_source(volume: &Place<'_>, errors: &mut Errors) {
+pub(super) fn first_source(volume: &FieldValue<'_>, errors: &mut Errors) {
     volume.only_first_of(SOURCES, errors);
     let disk = format!("{}.", volume.at("gcePersistentDisk").path);
     let shown = format!("{}.", volume.at("persistentDisk").path);
@@ -51,12 +51,12 @@ pub(super) fn first_source(volume: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-/// Exactly one source.
-pub(super) fn volume(volume: &Place<'_>, errors: &mut Errors) {
+/// Checks that a volume has exactly one source.
+pub(super) fn volume(volume: &FieldValue<'_>, errors: &mut Errors) {
     let mut given = SOURCES
         .iter()
         .map(|source| volume.at(source))
-        .filter(Place::is_set);
+        .filter(FieldValue::is_set);
     if given.next().is_none() {
         volume.require(errors, "must specify a volume type");
     }
@@ -72,7 +72,7 @@ pub(super) fn volume(volume: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A path on the host has no way up and a known type.
-pub(super) fn host_path(source: &Place<'_>, errors: &mut Errors) {
+pub(super) fn host_path(source: &FieldValue<'_>, errors: &mut Errors) {
     const TYPES: &[&str] = &[
         "",
         "BlockDevice",
@@ -90,7 +90,7 @@ pub(super) fn host_path(source: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A path on a file server is absolute.
-pub(super) fn nfs(source: &Place<'_>, errors: &mut Errors) {
+pub(super) fn nfs(source: &FieldValue<'_>, errors: &mut Errors) {
     let path = source.at("path");
     path.complain(
         errors,
@@ -99,12 +99,12 @@ pub(super) fn nfs(source: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A key lands in a file below the volume, not among the names we need ourselves.
-pub(super) fn key_to_path(item: &Place<'_>, errors: &mut Errors) {
+pub(super) fn key_to_path(item: &FieldValue<'_>, errors: &mut Errors) {
     local_path(&item.at("path"), errors);
 }
 
 /// A path below the volume, and not one of ours.
-fn local_path(path: &Place<'_>, errors: &mut Errors) {
+fn local_path(path: &FieldValue<'_>, errors: &mut Errors) {
     let text = path.text();
     path.complain(errors, vocabulary::descending_path(text));
     let reserved = text.starts_with("..") && !text.starts_with("../");
@@ -112,7 +112,7 @@ fn local_path(path: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Files from fields of the pod: each has a path and one source. Complaints name the list's parent.
-pub(super) fn downward_files(source: &Place<'_>, errors: &mut Errors) {
+pub(super) fn downward_files(source: &FieldValue<'_>, errors: &mut Errors) {
     const FIELDS: &[&str] = &[
         "metadata.annotations",
         "metadata.labels",
@@ -121,7 +121,7 @@ pub(super) fn downward_files(source: &Place<'_>, errors: &mut Errors) {
         "metadata.uid",
     ];
     for file in source.at("items").items() {
-        let file = Place {
+        let file = FieldValue {
             path: source.path.clone(),
             ..file
         };
@@ -146,7 +146,7 @@ pub(super) fn downward_files(source: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Each part has one source, and no two parts write the same file.
-pub(super) fn projected(volume: &Place<'_>, errors: &mut Errors) {
+pub(super) fn projected(volume: &FieldValue<'_>, errors: &mut Errors) {
     let mut paths = BTreeSet::new();
     for part in volume.at("sources").items() {
         let given = part.keys().filter(|source| part.at(source).is_set());
@@ -155,7 +155,7 @@ pub(super) fn projected(volume: &Place<'_>, errors: &mut Errors) {
         }
         let token = part.at("serviceAccountToken");
         if token.is_set() {
-            let path = Place {
+            let path = FieldValue {
                 path: volume.at("path").path,
                 ..token.at("path")
             };
@@ -169,9 +169,9 @@ pub(super) fn projected(volume: &Place<'_>, errors: &mut Errors) {
 }
 
 /// The files a part writes, as far as they are compared.
-fn files<'a>(part: &Place<'a>) -> impl Iterator<Item = &'a str> {
+fn files<'a>(part: &FieldValue<'a>) -> impl Iterator<Item = &'a str> {
     let lists = ["secret", "configMap", "downwardAPI"].map(|source| part.at(source).at("items"));
-    let listed: Vec<Place<'a>> = lists.iter().flat_map(Place::items).collect();
+    let listed: Vec<FieldValue<'a>> = lists.iter().flat_map(FieldValue::items).collect();
     let certificate = part.at("podCertificate");
     let single = ["credentialBundlePath", "keyPath", "certificateChainPath"];
     let single = single.map(|path| certificate.at(path)).into_iter();
@@ -184,7 +184,7 @@ fn files<'a>(part: &Place<'a>) -> impl Iterator<Item = &'a str> {
 }
 
 /// Trust comes by name or by signer.
-pub(super) fn trust_bundle(bundle: &Place<'_>, errors: &mut Errors) {
+pub(super) fn trust_bundle(bundle: &FieldValue<'_>, errors: &mut Errors) {
     let (name, signer) = (bundle.at("name"), bundle.at("signerName"));
     match (name.is_set(), signer.is_set()) {
         (true, true) => bundle.invalid(errors, "only one of name and signerName may be used"),
@@ -207,11 +207,11 @@ pub(super) fn trust_bundle(bundle: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A certificate has a signer and somewhere to go.
-pub(super) fn pod_certificate(certificate: &Place<'_>, errors: &mut Errors) {
+pub(super) fn pod_certificate(certificate: &FieldValue<'_>, errors: &mut Errors) {
     signer_name(&certificate.at("signerName"), errors);
     let paths = ["credentialBundlePath", "keyPath", "certificateChainPath"];
     let paths = paths.map(|path| certificate.at(path));
-    if paths.iter().all(Place::is_empty) {
+    if paths.iter().all(FieldValue::is_empty) {
         certificate.require(errors, "must have at least one path");
     }
     for path in paths {
@@ -219,7 +219,7 @@ pub(super) fn pod_certificate(certificate: &Place<'_>, errors: &mut Errors) {
     }
 }
 
-fn signer_name(signer: &Place<'_>, errors: &mut Errors) {
+fn signer_name(signer: &FieldValue<'_>, errors: &mut Errors) {
     let is_valid = signer.text().split_once('/').is_some_and(|(domain, path)| {
         domain.contains('.')
             && [domain, path]
@@ -235,7 +235,7 @@ fn signer_name(signer: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Names of both ends have a known form, and what authenticates has a secret.
-pub(super) fn iscsi(source: &Place<'_>, errors: &mut Errors) {
+pub(super) fn iscsi(source: &FieldValue<'_>, errors: &mut Errors) {
     let is_name = |name: &str| {
         ["iqn", "eui", "naa"]
             .iter()
@@ -245,7 +245,7 @@ pub(super) fn iscsi(source: &Place<'_>, errors: &mut Errors) {
     if !target.is_empty() && !is_name(target.text()) {
         target.invalid(errors, "must start with iqn, eui or naa");
     }
-    let initiator = Place {
+    let initiator = FieldValue {
         path: source.at("initiatorname").path,
         ..source.at("initiatorName")
     };
@@ -261,7 +261,7 @@ pub(super) fn iscsi(source: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A data set is named in one way.
-pub(super) fn flocker(source: &Place<'_>, errors: &mut Errors) {
+pub(super) fn flocker(source: &FieldValue<'_>, errors: &mut Errors) {
     let (name, uuid) = (source.at("datasetName"), source.at("datasetUUID"));
     match (name.is_empty(), uuid.is_empty()) {
         (true, true) => source.require(errors, "one of datasetName and datasetUUID"),
@@ -274,7 +274,7 @@ pub(super) fn flocker(source: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Servers come as host and port.
-pub(super) fn quobyte(source: &Place<'_>, errors: &mut Errors) {
+pub(super) fn quobyte(source: &FieldValue<'_>, errors: &mut Errors) {
     let (registry, tenant) = (source.at("registry"), source.at("tenant"));
     let is_pair = |pair: &str| pair.matches(':').count() == 1;
     if registry.is_empty() {
@@ -289,7 +289,7 @@ pub(super) fn quobyte(source: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A disk is addressed by port or by identity.
-pub(super) fn fibre_channel(source: &Place<'_>, errors: &mut Errors) {
+pub(super) fn fibre_channel(source: &FieldValue<'_>, errors: &mut Errors) {
     let (ports, lun) = (source.at("targetWWNs"), source.at("lun"));
     match (ports.is_empty(), source.at("wwids").is_empty()) {
         (true, true) => ports.require(errors, "must specify either targetWWNs or wwids"),
@@ -304,7 +304,7 @@ pub(super) fn fibre_channel(source: &Place<'_>, errors: &mut Errors) {
 }
 
 /// Where a disk is depends on who manages it.
-pub(super) fn azure_disk(source: &Place<'_>, errors: &mut Errors) {
+pub(super) fn azure_disk(source: &FieldValue<'_>, errors: &mut Errors) {
     let start = match source.at("kind").text() {
         "Managed" => "/subscriptions/",
         _ => "https://",
@@ -316,7 +316,7 @@ pub(super) fn azure_disk(source: &Place<'_>, errors: &mut Errors) {
 }
 
 /// A claim that is made with the pod takes labels and annotations from its template, nothing else.
-pub(super) fn claim_template(source: &Place<'_>, errors: &mut Errors) {
+pub(super) fn claim_template(source: &FieldValue<'_>, errors: &mut Errors) {
     let metadata = source.at("volumeClaimTemplate").at("metadata");
     metadata.at("labels").labels(errors);
     let is_open = |field: &&str| matches!(*field, "labels" | "annotations");

@@ -23,12 +23,12 @@ impl<T> Index<T> {
     }
 
     /// The rules of a type.
-    pub(super) fn of(&self, shape: Shape<'_>) -> Option<&'static T> {
+    pub(super) fn get(&self, shape: Shape<'_>) -> Option<&'static T> {
         self.types.get(&identity(shape)?).copied()
     }
 }
 
-/// A type lies in the table once, so the place of its first field tells it apart from all others.
+/// A type lies in the table once, so the address of its first field tells it apart from all others.
 fn identity(shape: Shape<'_>) -> Option<usize> {
     shape
         .fields()

@@ -18,7 +18,7 @@ pub(super) fn doubled_variables(object: &Value, shape: Shape<'_>) -> Vec<String>
     walk::visit(object, shape, &mut |value, path, shape| {
         let variables = value["env"]
             .as_array()
-            .filter(|_| INDEX.of(shape).is_some());
+            .filter(|_| INDEX.get(shape).is_some());
         let mut seen = BTreeSet::new();
         for (index, variable) in variables.into_iter().flatten().enumerate() {
             let name = variable["name"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How an object goes: marked first while something still holds it, removed when nothing does.
+//! How an object goes: marked first while it has finalizers or grace, removed when it has none.
 
 use super::{metadata_mut, revision};
 use crate::status::{GroupResource, Status};
@@ -21,7 +21,7 @@ pub struct Preconditions<'a> {
 pub enum Propagation {
     /// They are collected afterwards.
     Background,
-    /// They go first.
+    /// They are deleted before their owner, which waits for them.
     Foreground,
     /// They stay, without their owner.
     Orphan,
@@ -108,12 +108,12 @@ pub fn shorten_grace(object: &mut Value, stamp: &str, grace_seconds: u64) -> boo
     true
 }
 
-/// Whether nothing holds a marked object any more: no finalizer, no grace.
+/// Whether a marked object can be removed: no finalizer is left, and no grace.
 pub fn is_removable(object: &Value) -> bool {
     let metadata = &object["metadata"];
-    let held = metadata["finalizers"]
+    let is_finalizing = metadata["finalizers"]
         .as_array()
         .is_some_and(|finalizers| !finalizers.is_empty());
     let grace = metadata["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
-    !metadata["deletionTimestamp"].is_null() && !held && grace == 0
+    !metadata["deletionTimestamp"].is_null() && !is_finalizing && grace == 0
 }

@@ -33,11 +33,11 @@ fn a_new_object_gets_what_only_the_server_may_set() {
 #[test]
 fn the_namespace_of_the_request_wins_or_the_object_is_refused() {
     let mut object = json!({});
-    place(&mut object, "a").unwrap();
+    ensure_namespace(&mut object, "a").unwrap();
     assert_eq!(object["metadata"]["namespace"], "a");
-    let refusal = place(&mut object, "b").unwrap_err();
+    let refusal = ensure_namespace(&mut object, "b").unwrap_err();
     assert_eq!(refusal.code(), 400);
-    place(&mut object, "").unwrap();
+    ensure_namespace(&mut object, "").unwrap();
     assert_eq!(object["metadata"].get("namespace"), None);
 }
 
@@ -103,7 +103,7 @@ fn a_stale_or_missing_revision_is_refused() {
 }
 
 #[test]
-fn a_marked_object_goes_when_nothing_holds_it() {
+fn a_marked_object_goes_without_finalizers_and_grace() {
     let mut object = json!({"metadata": {"generation": 7, "finalizers": ["a.b/c"]}});
     assert!(!is_removable(&object));
     mark_deleted(&mut object, "now", 0);

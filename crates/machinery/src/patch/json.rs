@@ -142,12 +142,12 @@ impl Document {
         })
     }
 
-    /// Sets a value; what that means in a list, `place` knows.
+    /// Sets a value; what that means in a list, `set_item` knows.
     fn put(
         &mut self,
         path: &[String],
         value: Value,
-        place: impl FnOnce(&mut Vec<Value>, &str, Value) -> Option<()>,
+        set_item: impl FnOnce(&mut Vec<Value>, &str, Value) -> Option<()>,
     ) -> Option<()> {
         if !self.fits(path, &value) {
             return None;
@@ -161,7 +161,7 @@ impl Document {
                 map.insert(last.clone(), value);
                 Some(())
             }
-            Value::Array(items) => place(items, last, value),
+            Value::Array(items) => set_item(items, last, value),
             _ => None,
         }
     }

@@ -131,24 +131,24 @@ fn merge_items(
     key: &str,
     shape: Shape<'_>,
 ) -> Result<Vec<Value>, Error> {
-    let mut places: BTreeMap<Element, usize> = BTreeMap::new();
+    let mut positions: BTreeMap<Element, usize> = BTreeMap::new();
     for (index, item) in original.iter().enumerate() {
         if let Some(mark) = mark(item, Some(key)) {
-            places.entry(mark).or_insert(index);
+            positions.entry(mark).or_insert(index);
         }
     }
     for item in patch {
         let mark = mark(item, Some(key)).ok_or_else(|| no_key(item, key))?;
-        let Some(place) = places.get(&mark).copied() else {
-            places.insert(mark, original.len());
+        let Some(position) = positions.get(&mark).copied() else {
+            positions.insert(mark, original.len());
             original.push(item.clone());
             continue;
         };
         let map = |value: &Value| -> Map<String, Value> {
             value.as_object().cloned().unwrap_or_default()
         };
-        let merged = merge_map(map(&original[place]), map(item), shape)?;
-        original[place] = Value::Object(merged);
+        let merged = merge_map(map(&original[position]), map(item), shape)?;
+        original[position] = Value::Object(merged);
     }
     Ok(original)
 }
@@ -171,21 +171,21 @@ pub(super) fn ordered(
     original: &[Value],
     key: Option<&str>,
 ) -> Result<Vec<Value>, Error> {
-    let wanted = places(order, key)?;
-    let before = places(original, key)?;
-    let place = |places: &BTreeMap<Element, usize>, item: &Value| {
-        mark(item, key).and_then(|mark| places.get(&mark).copied())
+    let wanted = positions(order, key)?;
+    let before = positions(original, key)?;
+    let position = |positions: &BTreeMap<Element, usize>, item: &Value| {
+        mark(item, key).and_then(|mark| positions.get(&mark).copied())
     };
     let (mut first, mut rest): (Vec<Value>, Vec<Value>) = items
         .into_iter()
-        .partition(|item| place(&wanted, item).is_some());
-    first.sort_by_cached_key(|item| place(&wanted, item));
-    rest.sort_by_cached_key(|item| place(&before, item));
+        .partition(|item| position(&wanted, item).is_some());
+    first.sort_by_cached_key(|item| position(&wanted, item));
+    rest.sort_by_cached_key(|item| position(&before, item));
     let mut first = first.into_iter().peekable();
     let mut rest = rest.into_iter().peekable();
     let mut result = Vec::new();
     while let (Some(left), Some(right)) = (rest.peek(), first.peek()) {
-        let earlier = match (place(&before, left), place(&before, right)) {
+        let earlier = match (position(&before, left), position(&before, right)) {
             (Some(left), Some(right)) => left < right,
             _ => false,
         };
@@ -196,13 +196,13 @@ pub(super) fn ordered(
 }
 
 /// Where each item stands; the first of equal ones counts.
-fn places(items: &[Value], key: Option<&str>) -> Result<BTreeMap<Element, usize>, Error> {
-    let mut places = BTreeMap::new();
+fn positions(items: &[Value], key: Option<&str>) -> Result<BTreeMap<Element, usize>, Error> {
+    let mut positions = BTreeMap::new();
     for (index, item) in items.iter().enumerate() {
         let Some(mark) = mark(item, key) else {
             return Err(no_key(item, key.unwrap_or_default()));
         };
-        places.entry(mark).or_insert(index);
+        positions.entry(mark).or_insert(index);
     }
-    Ok(places)
+    Ok(positions)
 }

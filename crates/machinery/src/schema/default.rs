@@ -9,12 +9,12 @@ pub(super) fn drop_nulls(schema: Option<&Schema>, value: &mut Value) {
         Value::Object(map) => {
             map.retain(|key, value| {
                 let schema = schema.and_then(|schema| schema.child(key));
-                let doomed =
+                let is_dropped =
                     value.is_null() && schema.is_some_and(|s| !s.nullable && s.default.is_none());
-                if !doomed {
+                if !is_dropped {
                     drop_nulls(schema, value);
                 }
-                !doomed
+                !is_dropped
             });
         }
         Value::Array(items) => {

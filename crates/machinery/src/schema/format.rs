@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 /// The format of a schema, if it is one that is checked for its type.
-pub(super) fn of(schema: &Schema) -> Option<&str> {
+pub(super) fn checked_format(schema: &Schema) -> Option<&str> {
     let format = schema.checks.format.as_deref()?;
     let counts = match schema.kind {
         _ if schema.int_or_string => FORMATS.iter().any(|(name, _)| *name == normal(format)),

@@ -53,12 +53,12 @@ pub(super) fn check(
     found: &mut Found,
 ) {
     let checks = &schema.checks;
-    let range = &Range::of(schema);
-    if !range.holds(number) {
+    let range = &Range::new(schema);
+    if !range.contains(number) {
         walk.floating(range.complaint("Checked", path), found);
     }
     if let Some(factor) = checks.multiple_of {
-        if !range.holds(Number::Float(factor)) {
+        if !range.contains(Number::Float(factor)) {
             walk.floating(range.complaint("MultipleOf", path), found);
         }
         if !is_multiple(number, factor) {
@@ -105,7 +105,7 @@ struct Bound<'a> {
 
 impl Bound<'_> {
     fn check(&self, walk: &Walk<'_>, number: Number, path: &str, found: &mut Found) {
-        let fits = self.range.holds(Number::Float(self.limit));
+        let fits = self.range.contains(Number::Float(self.limit));
         if !fits {
             walk.floating(
                 self.range
@@ -165,7 +165,7 @@ struct Range {
 }
 
 impl Range {
-    fn of(schema: &Schema) -> Self {
+    fn new(schema: &Schema) -> Self {
         let kind = schema
             .kind
             .filter(|kind| matches!(kind, Type::Integer | Type::Number));
@@ -183,7 +183,7 @@ impl Range {
     }
 
     #[allow(clippy::cast_precision_loss, reason = "the limits of i64 as floats")]
-    fn holds(&self, number: Number) -> bool {
+    fn contains(&self, number: Number) -> bool {
         match (self.kind, self.format, number) {
             (Some(Type::Integer), Some("int32"), Number::Int(int)) => i32::try_from(int).is_ok(),
             (Some(Type::Integer), Some("int32"), Number::Float(float)) => {

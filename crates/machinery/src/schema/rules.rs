@@ -17,7 +17,7 @@ mod value;
 pub(super) use program::Program;
 
 use super::correlate::{Pair, old_item};
-use super::{Rule, Schema, Type, Verdict};
+use super::{Rule, Schema, Type, Validation};
 use crate::status::{FieldError, FieldErrorKind};
 use program::Bindings;
 use serde_json::Value;
@@ -29,18 +29,23 @@ const MESSAGE_MAX: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Judges all rules of `schema` over a whole object.
-pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>, verdict: &mut Verdict) {
-    let mut judge = Judge {
+/// Evaluates all rules of `schema` over a whole object.
+pub(super) fn evaluate(
+    schema: &Schema,
+    object: &Value,
+    old: Option<&Value>,
+    validation: &mut Validation,
+) {
+    let mut evaluation = Evaluation {
         budget: BUDGET,
-        verdict,
+        validation,
     };
     let pair = old.map(|old| Pair {
         schema,
         new: object,
         old,
     });
-    let _ = judge.walk(&Place {
+    let _ = evaluation.walk(&RuleTarget {
         schema,
         new: object,
         old,
@@ -51,7 +56,7 @@ pub(super) fn judge(schema: &Schema, object: &Value, old: Option<&Value>, verdic
 }
 
 /// One value with all that is known about where it came from.
-struct Place<'a> {
+struct RuleTarget<'a> {
     schema: &'a Schema,
     new: &'a Value,
     old: Option<&'a Value>,
@@ -96,37 +101,37 @@ impl<'a> Ratchet<'a> {
 /// Running out of budget ends the walk.
 struct Exhausted;
 
-struct Judge<'v> {
+struct Evaluation<'v> {
     budget: u64,
-    verdict: &'v mut Verdict,
+    validation: &'v mut Validation,
 }
 
-impl Judge<'_> {
-    fn walk(&mut self, place: &Place<'_>) -> Result<(), Exhausted> {
-        if place.new.is_null() {
+impl Evaluation<'_> {
+    fn walk(&mut self, target: &RuleTarget<'_>) -> Result<(), Exhausted> {
+        if target.new.is_null() {
             return Ok(());
         }
-        if !place.schema.rules.is_empty() {
-            self.rules(place)?;
+        if !target.schema.rules.is_empty() {
+            self.rules(target)?;
         }
-        match place.new {
+        match target.new {
             Value::Object(map) => {
                 for (key, value) in map {
-                    let Some(below) = place.schema.child(key) else {
+                    let Some(below) = target.schema.child(key) else {
                         continue;
                     };
-                    let is_named = place.schema.properties.contains_key(key);
-                    let path = match (is_named, place.path.is_empty()) {
+                    let is_named = target.schema.properties.contains_key(key);
+                    let path = match (is_named, target.path.is_empty()) {
                         (true, true) => key.clone(),
-                        (true, false) => format!("{}.{key}", place.path),
-                        (false, _) => format!("{}[{key}]", place.path),
+                        (true, false) => format!("{}.{key}", target.path),
+                        (false, _) => format!("{}[{key}]", target.path),
                     };
-                    let old = place
+                    let old = target
                         .old
                         .and_then(|old| old.get(key))
                         .filter(|old| !old.is_null());
-                    let ratchet = place.ratchet.field(key);
-                    self.walk(&Place {
+                    let ratchet = target.ratchet.field(key);
+                    self.walk(&RuleTarget {
                         schema: below,
                         new: value,
                         old,
@@ -137,14 +142,16 @@ impl Judge<'_> {
                 }
             }
             Value::Array(items) => {
-                let Some(below) = place.schema.items.as_deref() else {
+                let Some(below) = target.schema.items.as_deref() else {
                     return Ok(());
                 };
                 for (index, item) in items.iter().enumerate() {
-                    let old = place.old.and_then(|old| old_item(place.schema, old, item));
-                    let path = format!("{}[{index}]", place.path);
-                    let ratchet = place.ratchet.below(|pair| pair.item(index));
-                    self.walk(&Place {
+                    let old = target
+                        .old
+                        .and_then(|old| old_item(target.schema, old, item));
+                    let path = format!("{}[{index}]", target.path);
+                    let ratchet = target.ratchet.below(|pair| pair.item(index));
+                    self.walk(&RuleTarget {
                         schema: below,
                         new: item,
                         old,
@@ -159,23 +166,23 @@ impl Judge<'_> {
         Ok(())
     }
 
-    fn rules(&mut self, place: &Place<'_>) -> Result<(), Exhausted> {
-        let bindings = Bindings::new(place.schema, place.new, place.old, place.root);
-        let at = if place.path.is_empty() {
+    fn rules(&mut self, target: &RuleTarget<'_>) -> Result<(), Exhausted> {
+        let bindings = Bindings::new(target.schema, target.new, target.old, target.root);
+        let at = if target.path.is_empty() {
             "<nil>"
         } else {
-            &place.path
+            &target.path
         };
-        let kind = place.schema.kind.map_or("", Type::name);
-        for rule in &place.schema.rules {
-            if rule.program.uses_old() && place.old.is_none() && !rule.optional_old {
+        let kind = target.schema.kind.map_or("", Type::name);
+        for rule in &target.schema.rules {
+            if rule.program.uses_old() && target.old.is_none() && !rule.optional_old {
                 continue;
             }
             self.spend(rule.program.cost(&bindings), at, kind)?;
-            match rule.program.holds(&bindings, rule.optional_old) {
+            match rule.program.is_true(&bindings, rule.optional_old) {
                 Ok(true) => {}
-                Ok(false) => self.broken(rule, place, &bindings)?,
-                Err(why) => self.verdict.errors.push(FieldError::invalid(
+                Ok(false) => self.broken(rule, target, &bindings)?,
+                Err(why) => self.validation.errors.push(FieldError::invalid(
                     at,
                     kind,
                     format!("{why} evaluating rule: {}", rule.shown()),
@@ -188,32 +195,32 @@ impl Judge<'_> {
     fn broken(
         &mut self,
         rule: &Rule,
-        place: &Place<'_>,
+        target: &RuleTarget<'_>,
         bindings: &Bindings,
     ) -> Result<(), Exhausted> {
-        let field = rule.field_below(&place.path);
+        let field = rule.field_below(&target.path);
         let mut detail = None;
         if let Some(program) = &rule.message_program {
             self.spend(
                 program.cost(bindings),
                 &field,
-                place.schema.kind.map_or("", Type::name),
+                target.schema.kind.map_or("", Type::name),
             )?;
             detail = program.text(bindings).filter(|text| is_message(text));
         }
         let detail = detail.unwrap_or_else(|| rule.default_message());
-        let error = rule.error(&field, place, &detail);
-        if !rule.program.uses_old() && place.ratchet.is_unchanged() {
-            self.verdict.warnings.push(error.to_string());
+        let error = rule.error(&field, target, &detail);
+        if !rule.program.uses_old() && target.ratchet.is_unchanged() {
+            self.validation.warnings.push(error.to_string());
         } else {
-            self.verdict.errors.push(error);
+            self.validation.errors.push(error);
         }
         Ok(())
     }
 
     fn spend(&mut self, cost: u64, at: &str, kind: &str) -> Result<(), Exhausted> {
         let Some(rest) = self.budget.checked_sub(cost) else {
-            self.verdict
+            self.validation
                 .errors
                 .push(FieldError::invalid(at, kind, OUT_OF_BUDGET));
             return Err(Exhausted);
@@ -253,7 +260,7 @@ impl Rule {
         }
     }
 
-    fn error(&self, field: &str, place: &Place<'_>, detail: &str) -> FieldError {
+    fn error(&self, field: &str, target: &RuleTarget<'_>, detail: &str) -> FieldError {
         let kind = match self.reason.as_deref() {
             Some("FieldValueForbidden") => return FieldError::forbidden(field, detail),
             Some("FieldValueRequired") => return FieldError::required(field, detail),
@@ -265,9 +272,9 @@ impl Rule {
         } else {
             detail
         };
-        match place.schema.kind {
+        match target.schema.kind {
             Some(Type::Object | Type::Array) => FieldError::without_value(kind, field, detail),
-            _ => FieldError::with_value(kind, field, place.new.clone(), detail),
+            _ => FieldError::with_value(kind, field, target.new.clone(), detail),
         }
     }
 }

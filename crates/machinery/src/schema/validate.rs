@@ -93,7 +93,7 @@ impl Walk<'_> {
             self.allowed_values(schema, value, path, &mut found);
             return found;
         }
-        if schema.has_type() || format::of(schema).is_some() {
+        if schema.has_type() || format::checked_format(schema).is_some() {
             self.kind(schema, value, path, &mut found);
             found.passed += 1;
         }
@@ -113,7 +113,7 @@ impl Walk<'_> {
             Value::String(text) => {
                 self.text(at.schema, text, at.path, found);
                 found.passed += 1;
-                if format::of(at.schema).is_some() {
+                if format::checked_format(at.schema).is_some() {
                     self.format(at.schema, text, at.path, found);
                     found.passed += 1;
                 }
@@ -156,7 +156,7 @@ impl Walk<'_> {
             || (kind == "integer" && schema.allows("number"));
         let is_text_or_list = matches!(value, Value::String(_) | Value::Array(_));
         let is_numeric = schema.allows("number") || schema.allows("integer");
-        match format::of(schema) {
+        match format::checked_format(schema) {
             Some(format) if !is_text_or_list && !fits && kind_format != format => {
                 self.wrong_type(path, format, kind_format, found);
             }
@@ -193,7 +193,9 @@ impl Walk<'_> {
     }
 
     fn format(&self, schema: &Schema, text: &str, path: &str, found: &mut Found) {
-        if let Some(format) = format::of(schema).filter(|format| !format::is_valid(format, text)) {
+        if let Some(format) =
+            format::checked_format(schema).filter(|format| !format::is_valid(format, text))
+        {
             let why = format!("{path} in body must be of type {format}: {}", quoted(text));
             found.add(FieldError::type_invalid(self.field(path), text, why));
         }

@@ -23,19 +23,19 @@ pub struct Requirement {
 /// How a requirement compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
-    /// `key=value`
+    /// `key=value`: the label is there and has this value
     Equals,
     /// `key==value`, the same in other clothes
     DoubleEquals,
     /// `key!=value`; also true when the label is absent
     NotEquals,
-    /// `key in (a,b)`
+    /// `key in (a,b)`: the label is there and has one of the values
     In,
     /// `key notin (a,b)`; also true when the label is absent
     NotIn,
-    /// `key`
+    /// `key`: the label is there, with any value
     Exists,
-    /// `!key`
+    /// `!key`: the label is absent
     DoesNotExist,
     /// `key>7`, both sides integers
     GreaterThan,
@@ -84,7 +84,7 @@ impl LabelSelector {
     }
 
     /// A selector of exactly these requirements.
-    pub fn of(requirements: impl IntoIterator<Item = Requirement>) -> Self {
+    pub fn new(requirements: impl IntoIterator<Item = Requirement>) -> Self {
         let mut requirements: Vec<_> = requirements.into_iter().collect();
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Self { requirements }
@@ -207,7 +207,7 @@ impl Requirement {
         &self.key
     }
 
-    /// How it compares.
+    /// How the label is compared with the values.
     pub fn operator(&self) -> Operator {
         self.operator
     }

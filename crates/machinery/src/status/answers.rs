@@ -124,7 +124,7 @@ impl Status {
         status
     }
 
-    /// 429: slow down.
+    /// 429: the client must wait that many seconds before it tries again; zero leaves that to it.
     pub fn too_many_requests(message: impl Into<String>, seconds: u32) -> Self {
         Self::failure(Reason::TooManyRequests, message.into())
             .with_details(Details::default())

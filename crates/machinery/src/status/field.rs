@@ -206,7 +206,7 @@ impl FieldError {
         }
     }
 
-    /// The class.
+    /// The class, which also says whether rules in CEL are still evaluated.
     pub fn kind(&self) -> FieldErrorKind {
         self.kind
     }

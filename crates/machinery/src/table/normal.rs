@@ -13,7 +13,7 @@ use crate::quantity::Quantity;
 /// An object in normal form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Normal {
-    /// The object.
+    /// The object with nothing but declared fields, in declared types.
     pub object: Value,
     /// Paths of fields that were dropped because their type does not declare them.
     pub unknown: Vec<String>,
@@ -23,11 +23,11 @@ pub struct Normal {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: expected {expected}, got {got}")]
 pub struct NormalError {
-    /// Where it stands.
+    /// Path of the value.
     pub path: String,
     /// What the type holds.
     pub expected: &'static str,
-    /// What was found.
+    /// The JSON type of the value.
     pub got: &'static str,
 }
 
@@ -98,7 +98,7 @@ impl Walk {
         for (name, field) in shape.fields() {
             self.path.push(format!(".{name}"));
             let value = match map.get(name).filter(|value| !value.is_null()) {
-                Some(value) => present(self.value(value, shape.of(field))?, field, shape),
+                Some(value) => present(self.value(value, shape.field_shape(field))?, field, shape),
                 None => absent(field, shape),
             };
             // An empty list resets ownership: it must not be lost.
@@ -261,13 +261,13 @@ fn is_struct(shape: Shape<'_>) -> bool {
 
 /// What a declared field becomes when it was given.
 fn present(value: Value, field: &Field, parent: Shape<'_>) -> Option<Value> {
-    let keeps = field.omit == Omit::Never || field.pointer || is_struct(parent.of(field));
+    let keeps = field.omit == Omit::Never || field.pointer || is_struct(parent.field_shape(field));
     (keeps || !is_zero(&value)).then_some(value)
 }
 
 /// What a declared field becomes when it was not given.
 fn absent(field: &Field, parent: Shape<'_>) -> Option<Value> {
-    let shape = parent.of(field);
+    let shape = parent.field_shape(field);
     if field.pointer {
         return (field.omit == Omit::Never).then_some(Value::Null);
     }

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use super::shape::{DEDUCED, Field, List, ListKind, Map, Node, Omit, Patch, RAW, Scalar, Shapes};
-use super::{Resource, Subresource, Table};
+use super::{ApiResource, Subresource, Table};
 
 pub(super) fn table(text: &str) -> Table {
     let mut reader = Reader::new(text);
@@ -254,7 +254,7 @@ pub(super) fn list_kind(declared: Option<&str>, patch: &Patch) -> ListKind {
     }
 }
 
-fn resource(words: &[&str]) -> Option<Resource> {
+fn resource(words: &[&str]) -> Option<ApiResource> {
     let [
         name,
         version,
@@ -272,7 +272,7 @@ fn resource(words: &[&str]) -> Option<Resource> {
         let value = rest.iter().find_map(|word| word.strip_prefix(key));
         value.map(split).unwrap_or_default()
     };
-    Some(Resource {
+    Some(ApiResource {
         group: group(name),
         version: (*version).to_owned(),
         plural: (*plural).to_owned(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// What a scalar is on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
-    /// Text.
+    /// A JSON string without further form.
     Text,
     /// Text that holds base64.
     Bytes,
@@ -18,9 +18,9 @@ pub enum Scalar {
     Int32,
     /// A whole number of up to 64 bits.
     Int64,
-    /// Any number.
+    /// A number, with or without a fraction.
     Number,
-    /// True or false.
+    /// A JSON `true` or `false`.
     Boolean,
     /// An amount with a suffix, written in a canonical form.
     Quantity,
@@ -30,7 +30,7 @@ pub enum Scalar {
     MicroTime,
     /// A number or text.
     IntOrString,
-    /// Any scalar.
+    /// A scalar of any JSON type.
     Any,
 }
 
@@ -39,7 +39,7 @@ pub enum Scalar {
 pub enum ListKind {
     /// They are not: the list is replaced as a whole.
     Atomic,
-    /// By their value.
+    /// By their values, as in a set of strings.
     Set,
     /// By these fields of theirs.
     Map(Vec<String>),
@@ -61,7 +61,7 @@ pub struct Patch {
 /// When a field that is not set is left out of the JSON form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Omit {
-    /// It always appears.
+    /// The field appears even if it is empty or null.
     Never,
     /// When it is empty; structs never are.
     Empty,
@@ -74,7 +74,7 @@ pub enum Omit {
 pub struct Field {
     /// Where its shape lies in the arena.
     pub(super) id: usize,
-    /// Must be present.
+    /// Whether the schema requires the field.
     pub required: bool,
     /// Absent differs from empty.
     pub pointer: bool,
@@ -214,12 +214,12 @@ impl<'a> Shape<'a> {
         self.shapes.at(id)
     }
 
-    /// A declared field.
+    /// A field that the type declares under this name.
     pub fn field(self, name: &str) -> Option<&'a Field> {
         self.node().map.as_ref()?.fields.get(name)
     }
 
-    /// All declared fields.
+    /// The fields that the type declares, in order of their names.
     pub fn fields(self) -> impl Iterator<Item = (&'a str, &'a Field)> {
         let map = self.node().map.as_ref();
         map.into_iter()
@@ -228,7 +228,7 @@ impl<'a> Shape<'a> {
 
     /// The shape of a declared field of this map.
     #[must_use]
-    pub fn of(self, field: &Field) -> Shape<'a> {
+    pub fn field_shape(self, field: &Field) -> Shape<'a> {
         self.shapes.at(field.id)
     }
 
@@ -241,7 +241,7 @@ impl<'a> Shape<'a> {
     /// The shape of the value under a key, if the key is allowed.
     pub fn child(self, key: &str) -> Option<Shape<'a>> {
         match self.field(key) {
-            Some(field) => Some(self.of(field)),
+            Some(field) => Some(self.field_shape(field)),
             None => self.others(),
         }
     }

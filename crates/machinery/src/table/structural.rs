@@ -136,7 +136,7 @@ impl Builder {
         if let Some(map) = &mut node.map {
             map.others = shape.others().map(|others| self.import(others));
             for field in map.fields.values_mut() {
-                field.id = self.import(shape.of(field));
+                field.id = self.import(shape.field_shape(field));
             }
         }
         self.shapes.nodes[id] = node;

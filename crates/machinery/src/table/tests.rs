@@ -28,8 +28,15 @@ fn list_keys_of_apply_and_of_patches_may_differ() {
     let ports = container.field("ports").unwrap();
     assert_eq!(ports.patch.key.as_deref(), Some("containerPort"));
     let keys = ["containerPort", "protocol"].map(str::to_owned).to_vec();
-    assert_eq!(container.of(ports).list(), Some(&ListKind::Map(keys)));
-    let protocol = container.of(ports).items().field("protocol").unwrap();
+    assert_eq!(
+        container.field_shape(ports).list(),
+        Some(&ListKind::Map(keys))
+    );
+    let protocol = container
+        .field_shape(ports)
+        .items()
+        .field("protocol")
+        .unwrap();
     assert_eq!(protocol.default, Some(json!("TCP")));
 }
 
@@ -39,7 +46,7 @@ fn an_extension_beside_a_reference_overrides_the_type() {
         .named("io.k8s.api.core.v1.PersistentVolumeSpec")
         .unwrap();
     let claim = volume.field("claimRef").unwrap();
-    assert!(!volume.of(claim).is_atomic_map());
+    assert!(!volume.field_shape(claim).is_atomic_map());
     let reference = table().named("io.k8s.api.core.v1.ObjectReference").unwrap();
     assert!(reference.is_atomic_map());
 }

@@ -7,7 +7,7 @@ use edgegrid_machinery::table::{Shape, Shapes, normal, table, zero};
 use serde_json::{Map, Value, json};
 
 /// A built-in or custom kind.
-pub(crate) struct Kind {
+pub(crate) struct KindUnderTest {
     pub(crate) name: String,
     pub(crate) group: String,
     pub(crate) plural: String,
@@ -20,7 +20,7 @@ pub(crate) struct Custom {
     pub(crate) has_status: bool,
 }
 
-impl Kind {
+impl KindUnderTest {
     pub(crate) fn new(api_version: &str, name: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let customs: Value =
@@ -34,7 +34,10 @@ impl Kind {
             };
         }
         // A Scale is no resource of its own.
-        let resource = table().resource_of_kind(group, version, name);
+        let resource = table()
+            .resources()
+            .iter()
+            .find(|r| r.group == group && r.version == version && r.kind == name);
         Self {
             name: name.to_owned(),
             group: group.to_owned(),
@@ -92,7 +95,7 @@ impl Custom {
     }
 }
 
-impl Versions for Kind {
+impl Versions for KindUnderTest {
     fn shape(&self, api_version: &str) -> Option<Shape<'_>> {
         if let Some(custom) = &self.custom {
             return custom.shapes.get(api_version).map(Shapes::root);

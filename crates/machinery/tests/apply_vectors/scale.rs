@@ -7,7 +7,7 @@ use edgegrid_machinery::patch::merge_patch;
 use serde_json::json;
 
 use super::answers::{Reply, apply_refusal, refuse};
-use super::kinds::Kind;
+use super::kinds::KindUnderTest;
 use super::server::{Request, Server, put};
 
 impl Server {
@@ -32,7 +32,7 @@ impl Server {
             "managedFields",
             scale_managers(list, &paths).unwrap(),
         );
-        let versions = Kind::new("autoscaling/v1", "Scale");
+        let versions = KindUnderTest::new("autoscaling/v1", "Scale");
         let reset = PathSet::default();
         let writer = Writer {
             versions: &versions,

@@ -12,7 +12,7 @@ use super::answers::{
     Reply, apply_refusal, check_identity, check_type, invalid, managers, refuse, shown,
 };
 use super::custom;
-use super::kinds::{self, Kind};
+use super::kinds::{self, KindUnderTest};
 
 /// What the steps of a request share.
 pub(crate) struct Request<'a> {
@@ -26,7 +26,7 @@ pub(crate) struct Request<'a> {
 }
 
 pub(crate) struct Server {
-    kind: Kind,
+    kind: KindUnderTest,
     storage_version: String,
     stored: Option<Value>,
     revision: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(api_version: &str, kind: &str) -> Self {
         Self {
-            kind: Kind::new(api_version, kind),
+            kind: KindUnderTest::new(api_version, kind),
             storage_version: api_version.to_owned(),
             stored: None,
             revision: 1000,

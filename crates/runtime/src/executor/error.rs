@@ -17,7 +17,7 @@ const UID: &str = "metadata.uid";
 #[derive(Debug, thiserror::Error)]
 #[error("{verb} {object}: {class}")]
 pub struct WriteError {
-    /// What was tried.
+    /// The kind of write that was tried.
     pub verb: Verb,
     /// On which object, for people.
     pub object: String,
@@ -40,30 +40,30 @@ pub enum Verb {
 #[derive(Debug, thiserror::Error)]
 pub enum Class {
     /// Nothing was sent: somebody else may lead.
-    #[error("this process does not hold the lease")]
+    #[error("this process is not the leader")]
     NotLeader,
     /// The object is not (any more) what the write was made for: read again, decide again.
     #[error("somebody else changed it: {0}")]
     Conflict(String),
     /// No such object, or no such kind.
     #[error("it does not exist")]
-    Gone,
+    NotFound,
     /// An object of that name exists.
     #[error("an object of that name exists")]
-    Taken,
+    AlreadyExists,
     /// Kubernetes forbids the object, or the change.
     #[error("{message}")]
     Invalid {
-        /// The server's words.
+        /// The message of the API server.
         message: String,
         /// Which fields, and why.
         causes: Vec<Cause>,
     },
-    /// Apply cannot express the body: a field that the server does not know, or a list with
-    /// two entries of one key.
+    /// The body does not match the schema by which apply reads it: a field that the server does not know,
+    /// or a list with two entries of one key.
     #[error("{message}")]
-    Unexpressible {
-        /// The server's words.
+    SchemaMismatch {
+        /// The message of the API server.
         message: String,
         /// The fields concerned, as `.spec.template.spec.containers[name="a"].port`.
         paths: Vec<String>,
@@ -95,7 +95,7 @@ pub struct Cause {
     pub field: String,
     /// Kubernetes' word for what is wrong, as `FieldValueInvalid`.
     pub reason: String,
-    /// The server's words.
+    /// The message of the API server about this field.
     pub message: String,
 }
 
@@ -118,20 +118,20 @@ impl Verb {
 
 impl Class {
     /// The class of an error of kube's client.
-    pub(super) fn of(verb: Verb, error: Error) -> Self {
+    pub(super) fn from_error(verb: Verb, error: Error) -> Self {
         match error {
-            Error::Api(status) => Self::of_status(verb, &status),
+            Error::Api(status) => Self::from_status(verb, &status),
             other => Self::Transport(other),
         }
     }
 
-    fn of_status(verb: Verb, status: &Status) -> Self {
+    fn from_status(verb: Verb, status: &Status) -> Self {
         let causes = causes(status);
         let message = status.message.clone();
         match () {
-            () if status.is_already_exists() => Self::Taken,
+            () if status.is_already_exists() => Self::AlreadyExists,
             () if status.is_conflict() => Self::Conflict(message),
-            () if status.is_not_found() => Self::Gone,
+            () if status.is_not_found() => Self::NotFound,
             // A `test` that failed: upstream says Invalid, but names no field.
             () if status.is_invalid() && verb == Verb::Patch && causes.is_empty() => {
                 Self::Conflict(message)
@@ -142,7 +142,7 @@ impl Class {
             }
             () if status.is_invalid() => Self::Invalid { message, causes },
             () if status.is_forbidden() => Self::Forbidden(message),
-            () if verb.is_apply() && status.reason == reason::UNKNOWN => unexpressible(message),
+            () if verb.is_apply() && status.reason == reason::UNKNOWN => schema_mismatch(message),
             () => match status.reason.as_str() {
                 reason::BAD_REQUEST => Self::Malformed(message),
                 reason::TOO_MANY_REQUESTS => Self::TooManyRequests(message),
@@ -156,10 +156,10 @@ impl Class {
         match self {
             Self::NotLeader => "not_leader",
             Self::Conflict(_) => "conflict",
-            Self::Gone => "gone",
-            Self::Taken => "taken",
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
             Self::Invalid { .. } => "invalid",
-            Self::Unexpressible { .. } => "unexpressible",
+            Self::SchemaMismatch { .. } => "schema_mismatch",
             Self::Malformed(_) => "malformed",
             Self::Forbidden(_) => "forbidden",
             Self::TooManyRequests(_) => "too_many_requests",
@@ -173,7 +173,7 @@ impl Class {
     pub const fn is_permanent(&self) -> bool {
         matches!(
             self,
-            Self::Invalid { .. } | Self::Unexpressible { .. } | Self::Malformed(_)
+            Self::Invalid { .. } | Self::SchemaMismatch { .. } | Self::Malformed(_)
         )
     }
 }
@@ -205,13 +205,13 @@ fn causes(status: &Status) -> Vec<Cause> {
         .collect()
 }
 
-/// A 500 of apply is about the body if it names a path in it; anything else is the server's trouble.
-fn unexpressible(message: String) -> Class {
+/// A 500 of apply is about the body if it names a path in it; anything else is the server's problem.
+fn schema_mismatch(message: String) -> Class {
     let paths: Vec<String> = paths(&message);
     if paths.is_empty() {
         return Class::Refused(message);
     }
-    Class::Unexpressible { message, paths }
+    Class::SchemaMismatch { message, paths }
 }
 
 /// The field paths in a message: words that begin with a dot and end with a colon.

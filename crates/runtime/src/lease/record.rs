@@ -1,4 +1,4 @@
-//! What a lease says and what to write into it, decided.
+//! Pure decisions about a lease: who may have it, and what is written into it.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use kube::api::ObjectMeta;
 
 use super::LeaseConfig;
 
-/// Whose a lease is.
+/// Who may have a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Nobody's, or of somebody who let it expire.
+    /// Nobody has it, or its holder let it expire.
     Free,
     Ours,
     Theirs,
 }
 
-/// Whose a lease is that looks as it does since `unchanged`.
+/// Who may have a lease that was last seen to change so long ago.
 pub(super) fn standing(seen: Option<(&Lease, Duration)>, config: &LeaseConfig) -> Standing {
     let Some((lease, unchanged)) = seen else {
         return Standing::Free;
@@ -40,8 +40,8 @@ fn duration(spec: Option<&LeaseSpec>, config: &LeaseConfig) -> Duration {
         .map_or(config.lease_duration, Duration::from_secs)
 }
 
-/// The lease as we take or renew it.
-pub(super) fn held(before: Option<&Lease>, config: &LeaseConfig, now: Timestamp) -> Lease {
+/// The lease as we write it to acquire or renew it.
+pub(super) fn renewed(before: Option<&Lease>, config: &LeaseConfig, now: Timestamp) -> Lease {
     let mut lease = before.cloned().unwrap_or_default();
     lease.metadata.name = Some(config.name.clone());
     lease.metadata.namespace = Some(config.namespace.clone());
@@ -59,7 +59,7 @@ pub(super) fn held(before: Option<&Lease>, config: &LeaseConfig, now: Timestamp)
     lease
 }
 
-/// The lease as we give it up: nobody's.
+/// The lease as we write it to release it: without a holder.
 pub(super) fn released(mut lease: Lease, now: Timestamp) -> Lease {
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = Some(String::new());
@@ -95,7 +95,7 @@ mod tests {
     fn a_lease_is_free_only_once_it_was_unchanged_for_what_its_holder_promised() {
         let mut theirs = config("them");
         theirs.lease_duration = Duration::from_secs(30);
-        let lease = held(None, &theirs, Timestamp::UNIX_EPOCH);
+        let lease = renewed(None, &theirs, Timestamp::UNIX_EPOCH);
         let seen = |seconds| standing(Some((&lease, Duration::from_secs(seconds))), &config("us"));
         assert_eq!([29, 30].map(seen), [Standing::Theirs, Standing::Free]);
         assert_eq!(standing(None, &config("us")), Standing::Free);
@@ -109,15 +109,15 @@ mod tests {
     #[test]
     fn only_a_new_holder_counts_as_a_transition() {
         let now = |second| Timestamp::from_second(second).unwrap();
-        let first = held(None, &config("a"), now(1));
-        let renewed = held(Some(&first), &config("a"), now(2));
-        let taken = held(Some(&renewed), &config("b"), now(3));
+        let first = renewed(None, &config("a"), now(1));
+        let second = renewed(Some(&first), &config("a"), now(2));
+        let taken = renewed(Some(&second), &config("b"), now(3));
         let spec = |lease: &Lease| {
             let spec = lease.spec.clone().unwrap();
             (spec.lease_transitions, spec.acquire_time.map(|time| time.0))
         };
         assert_eq!(spec(&first), (Some(0), Some(now(1))));
-        assert_eq!(spec(&renewed), (Some(0), Some(now(1))));
+        assert_eq!(spec(&second), (Some(0), Some(now(1))));
         assert_eq!(spec(&taken), (Some(1), Some(now(3))));
     }
 

@@ -1,4 +1,4 @@
-//! The claims of a pod: made before it, and given to whom the policy says.
+//! The claims of a pod: created before it, and owned by whom the retention policy says.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::Patch;
@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 use super::Actor;
 use crate::calls::Error;
 use crate::entries;
-use crate::rules::{ClaimStep, of_claim};
-use crate::written::Kind;
+use crate::rules::{ClaimStep, claim_notice};
+use crate::written::Watched;
 
 impl Actor<'_> {
-    pub(super) async fn mend_claims(&self, pod: &str, claims: &[ClaimStep]) -> Result<(), Error> {
+    pub(super) async fn repair_claims(&self, pod: &str, claims: &[ClaimStep]) -> Result<(), Error> {
         self.create_claims(pod, claims).await?;
-        self.own_claims(claims).await
+        self.update_claim_owners(claims).await
     }
 
-    /// Makes what is missing; one that cannot be made does not keep the others from it.
+    /// Creates the missing claims; a failure of one does not stop the others.
     pub(super) async fn create_claims(&self, pod: &str, claims: &[ClaimStep]) -> Result<(), Error> {
         let mut errors = Vec::new();
         for claim in claims {
             let result = match claim {
                 ClaimStep::Create { name, body } => self.create_claim(pod, name, body).await,
-                ClaimStep::Await { name } => Err(Error::ClaimLeaving { name: name.clone() }),
-                ClaimStep::Own { .. } => Ok(()),
+                ClaimStep::Await { name } => Err(Error::ClaimBeingDeleted { name: name.clone() }),
+                ClaimStep::SetOwners { .. } => Ok(()),
             };
             errors.extend(result.err());
         }
@@ -37,33 +37,34 @@ impl Actor<'_> {
     async fn create_claim(&self, pod: &str, name: &str, body: &Value) -> Result<(), Error> {
         let error = match self.calls().create(&entries::claims(), name, body).await {
             Ok(written) => {
-                self.note(Kind::Claims, written.version());
-                self.tell(of_claim(self.set, name, pod, None));
+                self.note(Watched::Claims, written.version());
+                self.record(claim_notice(self.set, name, pod, None));
                 return Ok(());
             }
             Err(error) => error,
         };
         if !error.is_already_exists() {
-            self.tell(of_claim(self.set, name, pod, Some(&error.for_users())));
+            self.record(claim_notice(self.set, name, pod, Some(&error.for_users())));
         }
         Err(error)
     }
 
-    pub(super) async fn own_claims(&self, claims: &[ClaimStep]) -> Result<(), Error> {
+    pub(super) async fn update_claim_owners(&self, claims: &[ClaimStep]) -> Result<(), Error> {
         for claim in claims {
-            if let ClaimStep::Own {
+            if let ClaimStep::SetOwners {
                 name,
                 resource_version,
                 owners,
             } = claim
             {
-                self.own_claim(name, resource_version, owners).await?;
+                self.set_claim_owners(name, resource_version, owners)
+                    .await?;
             }
         }
         Ok(())
     }
 
-    async fn own_claim(
+    async fn set_claim_owners(
         &self,
         name: &str,
         resource_version: &str,
@@ -77,7 +78,7 @@ impl Actor<'_> {
             .await
         {
             Ok(written) => {
-                self.note(Kind::Claims, written.version());
+                self.note(Watched::Claims, written.version());
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),

@@ -10,11 +10,11 @@ use crate::names;
 /// A claim as the rules read it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// Namespace.
+    /// Namespace that it shares with its pod.
     pub namespace: String,
-    /// Name.
+    /// Name, made of template, set and ordinal.
     pub name: String,
-    /// Identity.
+    /// Identity: a claim made anew under the same name has another one.
     pub uid: String,
     /// Revision of the object that was read, as it was written.
     pub resource_version: String,

@@ -1,4 +1,4 @@
-//! What users are told: the events, word for word as Kubernetes' own controller writes them.
+//! The events that users see, word for word as Kubernetes' own controller writes them.
 
 use super::set::Set;
 use crate::names;
@@ -8,7 +8,7 @@ use crate::names;
 pub struct Notice {
     /// Whether somebody should look.
     pub is_warning: bool,
-    /// One word for machines.
+    /// Why, in one word for machines.
     pub reason: String,
     /// A sentence for people.
     pub message: String,
@@ -17,11 +17,11 @@ pub struct Notice {
 /// What was done to a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Made.
+    /// The pod was created.
     Create,
-    /// Changed.
+    /// The pod or its claims were changed.
     Update,
-    /// Removed.
+    /// The pod was deleted.
     Delete,
 }
 
@@ -35,8 +35,8 @@ impl Verb {
     }
 }
 
-/// About a pod; with an error it failed.
-pub fn of_pod(set: &Set, verb: Verb, pod: &str, error: Option<&str>) -> Notice {
+/// The event about a write to a pod; with an error it failed.
+pub fn pod_notice(set: &Set, verb: Verb, pod: &str, error: Option<&str>) -> Notice {
     let (verb, name) = (verb.word(), &set.name);
     match error {
         None => normal(
@@ -50,8 +50,8 @@ pub fn of_pod(set: &Set, verb: Verb, pod: &str, error: Option<&str>) -> Notice {
     }
 }
 
-/// About a new claim; with an error it failed.
-pub fn of_claim(set: &Set, claim: &str, pod: &str, error: Option<&str>) -> Notice {
+/// The event about a new claim; with an error its creation failed.
+pub fn claim_notice(set: &Set, claim: &str, pod: &str, error: Option<&str>) -> Notice {
     let (verb, name) = (Verb::Create.word(), &set.name);
     match error {
         None => normal(
@@ -84,10 +84,10 @@ pub(super) fn unknown_strategy(strategy: &str) -> Notice {
     )
 }
 
-/// Somebody else does our work.
+/// The event about another controller that does our work.
 pub fn foreign_controller(manager: &str) -> Notice {
     let message = format!(
-        "{manager} acts on this StatefulSet too; standing back until it stops. Run one of the two only: \
+        "{manager} acts on this StatefulSet too; pausing until it stops. Run only one of the two: \
          start kube-controller-manager with --controllers=*,-statefulset-controller"
     );
     warning(names::FOREIGN_CONTROLLER, message)

@@ -9,20 +9,20 @@ use serde::Deserialize;
 
 use crate::names;
 
-/// A pod.
+/// The fields of a pod that decide what is done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Namespace.
+    /// Namespace that it shares with its set.
     pub namespace: String,
-    /// Name.
+    /// Name: that of the set and the ordinal.
     pub name: String,
-    /// Identity.
+    /// Identity: a pod made anew under the same name has another one.
     pub uid: String,
     /// Revision of the object that was read, as a number.
     pub version: u64,
-    /// Labels.
+    /// All labels: the selector and the revision are among them.
     pub labels: BTreeMap<String, String>,
-    /// Who controls it.
+    /// The object that controls it, if there is one.
     pub owner: Option<Owner>,
     /// Somebody deleted it and it has not gone yet.
     pub is_terminating: bool,
@@ -37,28 +37,28 @@ pub struct Pod {
 /// The controller of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Kind.
+    /// Kind of the controlling object.
     pub kind: String,
-    /// Name.
+    /// Name of the controlling object.
     pub name: String,
-    /// Identity.
+    /// Identity of the controlling object.
     pub uid: String,
 }
 
 /// How far a pod has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub enum Phase {
-    /// Not said.
+    /// The status names no phase yet.
     #[default]
     #[serde(rename = "")]
     Unset,
     /// Waiting for a node or its containers.
     Pending,
-    /// On its node.
+    /// Bound to a node, and at least one of its containers runs.
     Running,
-    /// Ended well.
+    /// All its containers ended with success.
     Succeeded,
-    /// Ended badly.
+    /// All its containers ended, at least one of them with a failure.
     Failed,
     /// Its node is out of reach, or a word of a later Kubernetes.
     #[serde(other)]
@@ -68,9 +68,9 @@ pub enum Phase {
 /// Whether a pod can serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// It cannot.
+    /// The condition `Ready` is not true.
     NotReady,
-    /// It can.
+    /// The condition `Ready` is true.
     Ready {
         /// Since when, where that is known.
         since: Option<Timestamp>,

@@ -23,20 +23,20 @@ const PREFIX_LENGTH: usize = 223;
 const FNV_OFFSET: u32 = 0x811c_9dc5;
 const FNV_PRIME: u32 = 0x0100_0193;
 
-/// A stored template.
+/// A stored template of a set: a `ControllerRevision`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revision {
-    /// Namespace.
+    /// Namespace that it shares with its set.
     pub namespace: String,
-    /// Name.
+    /// Name: that of the set and a hash of the template.
     pub name: String,
-    /// Identity.
+    /// Identity: a revision made anew under the same name has another one.
     pub uid: String,
     /// Revision of the object that was read, as it was written.
     pub resource_version: String,
-    /// Labels.
+    /// All labels: those of the template, which the selector must match.
     pub labels: BTreeMap<String, String>,
-    /// Who controls it.
+    /// The object that controls it, if there is one.
     pub owner: Option<Owner>,
     /// When it was made.
     pub created: Option<Timestamp>,
@@ -51,7 +51,7 @@ pub struct Revision {
 pub struct Template {
     /// Name of the revision.
     pub name: String,
-    /// The pod template.
+    /// The pod template as the revision has it.
     pub template: Value,
 }
 
@@ -144,7 +144,7 @@ pub(super) fn history(world: &World) -> Vec<Arc<Revision>> {
 
 /// A revision that may be the set's template before the API server learned new defaults: everything
 /// in it is in the template, which has more. Only the API server can tell; ask it.
-pub fn doubtful(world: &World) -> Option<Arc<Revision>> {
+pub fn possibly_equivalent(world: &World) -> Option<Arc<Revision>> {
     let history = history(world);
     let proposed = payload(&world.set);
     let latest = history.last()?;
@@ -166,7 +166,7 @@ pub fn is_template_of(set: &Set, template: &Value) -> bool {
     own == other
 }
 
-pub(super) fn choose(world: &World, history: &[Arc<Revision>]) -> Chosen {
+pub(super) fn choose_revisions(world: &World, history: &[Arc<Revision>]) -> Chosen {
     let (update, step) = update_revision(world, history);
     let wanted = &world.set.status.current_revision;
     let current = history.iter().find(|revision| revision.name == *wanted);

@@ -16,9 +16,9 @@ use super::status::Status;
 /// What a StatefulSet asks for, and what its status says so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Set {
-    /// Namespace.
+    /// Namespace of the set and of all that belongs to it.
     pub namespace: String,
-    /// Name.
+    /// Name, with which the names of its pods begin.
     pub name: String,
     /// Identity: a set made anew under the same name has another one.
     pub uid: String,
@@ -26,13 +26,13 @@ pub struct Set {
     pub version: u64,
     /// Counts changes of the spec.
     pub generation: i64,
-    /// Somebody deletes it.
+    /// Somebody deleted it and it has not gone yet.
     pub is_deleting: bool,
     /// Copied to new revisions.
     pub annotations: BTreeMap<String, String>,
     /// Wanted number of pods.
     pub replicas: i64,
-    /// Lowest ordinal.
+    /// Lowest ordinal of its pods.
     pub start: i64,
     /// Whether pods come and go one by one.
     pub management: Management,
@@ -43,7 +43,7 @@ pub struct Set {
     /// Old revisions to keep; negative keeps all.
     pub history_limit: i64,
     /// What becomes of claims.
-    pub retention: Retention,
+    pub retention: ClaimRetention,
     /// Claims of every pod.
     pub claim_templates: Vec<Value>,
     /// Labels of the selector, which claims carry.
@@ -54,7 +54,7 @@ pub struct Set {
     pub service: String,
     /// Template of the pods.
     pub template: Value,
-    /// Status as stored.
+    /// The status as it is stored.
     pub status: Status,
 }
 
@@ -63,7 +63,7 @@ pub struct Set {
 pub enum Management {
     /// One after the other, each waiting for the one before.
     OrderedReady,
-    /// All at once.
+    /// All at once, without waiting for each other.
     Parallel,
 }
 
@@ -74,7 +74,7 @@ pub enum Strategy {
     RollingUpdate(Option<Limits>),
     /// When somebody deletes them.
     OnDelete,
-    /// A later invention.
+    /// A strategy of a later Kubernetes.
     Unknown(String),
 }
 
@@ -90,44 +90,44 @@ pub struct Limits {
 /// A number of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// As is.
+    /// A fixed number of pods.
     Count(i64),
-    /// Of the replicas.
+    /// A percentage of the replicas, rounded down.
     Percent(i64),
 }
 
 /// What becomes of a claim when its pod or its set goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Retention {
-    /// Its set is deleted.
-    pub when_deleted: Keep,
-    /// Its pod is scaled away.
-    pub when_scaled: Keep,
+pub struct ClaimRetention {
+    /// When its set is deleted.
+    pub when_deleted: RetentionPolicy,
+    /// When its pod is scaled away.
+    pub when_scaled: RetentionPolicy,
 }
 
 /// Whether a claim outlives its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Keep {
-    /// It stays.
+pub enum RetentionPolicy {
+    /// The claim stays when its user goes.
     #[default]
     Retain,
-    /// It goes too.
+    /// The claim is deleted with its user.
     Delete,
 }
 
-/// Why a set cannot be acted on; it can only be mended by a change of the set.
+/// Why a StatefulSet cannot be parsed; only a change of the object repairs it.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum ParseError {
     /// The selector selects everything, nothing or is not understood.
     #[error("StatefulSet {name} has no usable selector")]
     Selector {
-        /// Namespace and name.
+        /// Namespace and name of the set.
         name: String,
     },
     /// A field has an unexpected type.
-    #[error("read StatefulSet {name}")]
+    #[error("parse StatefulSet {name}")]
     Spec {
-        /// Namespace and name.
+        /// Namespace and name of the set.
         name: String,
         /// What was wrong with it.
         #[source]
@@ -180,24 +180,24 @@ struct Policy {
 
 impl Set {
     /// Reads a StatefulSet of the API.
-    pub fn parse(object: &DynamicObject) -> Result<Self, Unreadable> {
+    pub fn parse(object: &DynamicObject) -> Result<Self, ParseError> {
         let metadata = &object.metadata;
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let (namespace, name) = (text(&metadata.namespace), text(&metadata.name));
         let shown = || format!("{namespace}/{name}");
         let part = |field: &str| object.data.get(field).cloned().unwrap_or(Value::Null);
-        let unreadable = |source| Unreadable::Spec {
+        let invalid = |source| ParseError::Spec {
             name: shown(),
             source,
         };
-        let spec = Option::<Spec>::deserialize(part("spec")).map_err(unreadable)?;
+        let spec = Option::<Spec>::deserialize(part("spec")).map_err(invalid)?;
         let spec = spec.unwrap_or_default();
-        let status = Option::<Status>::deserialize(part("status")).map_err(unreadable)?;
+        let status = Option::<Status>::deserialize(part("status")).map_err(invalid)?;
         let labels = spec.selector.clone().unwrap_or_default();
         let selector = Selector::try_from(labels.clone()).ok();
         let selector = selector.filter(|selector| !selector.selects_all());
         Ok(Self {
-            selector: selector.ok_or_else(|| Unreadable::Selector { name: shown() })?,
+            selector: selector.ok_or_else(|| ParseError::Selector { name: shown() })?,
             match_labels: labels.match_labels.unwrap_or_default(),
             uid: text(&metadata.uid),
             version: super::version(metadata.resource_version.as_deref()),
@@ -258,11 +258,11 @@ fn management(policy: Option<&str>) -> Management {
     }
 }
 
-fn strategy(given: Option<UpdateStrategy>) -> Strategy {
-    let given = given.unwrap_or_default();
-    match given.r#type.as_deref() {
+fn strategy(written: Option<UpdateStrategy>) -> Strategy {
+    let written = written.unwrap_or_default();
+    match written.r#type.as_deref() {
         None | Some("" | "RollingUpdate") => {
-            Strategy::RollingUpdate(given.rolling_update.map(|block| Limits {
+            Strategy::RollingUpdate(written.rolling_update.map(|block| Limits {
                 partition: block.partition.unwrap_or_default(),
                 max_unavailable: block.max_unavailable.as_ref().and_then(share),
             }))
@@ -280,13 +280,13 @@ fn share(value: &Value) -> Option<Share> {
     }
 }
 
-fn retention(policy: &Policy) -> Retention {
-    let keep = |word: Option<&str>| match word {
-        Some("Delete") => Keep::Delete,
-        _ => Keep::Retain,
+fn retention(policy: &Policy) -> ClaimRetention {
+    let parse = |word: Option<&str>| match word {
+        Some("Delete") => RetentionPolicy::Delete,
+        _ => RetentionPolicy::Retain,
     };
-    Retention {
-        when_deleted: keep(policy.when_deleted.as_deref()),
-        when_scaled: keep(policy.when_scaled.as_deref()),
+    ClaimRetention {
+        when_deleted: parse(policy.when_deleted.as_deref()),
+        when_scaled: parse(policy.when_scaled.as_deref()),
     }
 }

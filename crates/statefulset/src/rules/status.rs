@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::pod::Pod;
 use super::set::Set;
 
-/// With ten pods every change is told at once, with a thousand ten times a second.
-const PATIENCE_PER_POD: Duration = Duration::from_micros(100);
-const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
+/// With ten pods every change is written at once, with a thousand ten times a second.
+const DELAY_PER_POD: Duration = Duration::from_micros(100);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// The part of a status that is ours; conditions belong to others and are never touched.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 pub struct Status {
     /// Generation of the spec that was acted on.
     pub observed_generation: i64,
-    /// Pods that exist.
+    /// Pods that the API server knows.
     pub replicas: i64,
     /// Pods that run and are ready.
     pub ready_replicas: i64,
@@ -74,7 +74,7 @@ impl Status {
 
     /// How long a write of it may wait after the last one: a large set's counts change faster than anybody
     /// reads them. What else a status says decides something, so that waits for nothing.
-    pub fn patience(&self, stored: &Self) -> Duration {
+    pub fn write_delay(&self, stored: &Self) -> Duration {
         let only_counts = Self {
             replicas: stored.replicas,
             ready_replicas: stored.ready_replicas,
@@ -87,7 +87,7 @@ impl Status {
             return Duration::ZERO;
         }
         let pods = u32::try_from(self.replicas.max(0)).unwrap_or(u32::MAX);
-        PATIENCE_PER_POD.saturating_mul(pods).min(LONGEST_PATIENCE)
+        DELAY_PER_POD.saturating_mul(pods).min(MAX_DELAY)
     }
 
     /// Whether it is worth a write over what is stored. A collision alone is not.
@@ -117,17 +117,17 @@ mod tests {
 
     #[test]
     fn only_the_counts_of_a_large_set_may_wait() {
-        let few = status(10, 1).patience(&status(9, 1));
-        let many = status(1000, 1).patience(&status(999, 1));
+        let few = status(10, 1).write_delay(&status(9, 1));
+        let many = status(1000, 1).write_delay(&status(999, 1));
         assert!(few <= Duration::from_millis(1), "{few:?}");
         assert_eq!(many, Duration::from_millis(100));
-        assert_eq!(status(1000, 2).patience(&status(999, 1)), Duration::ZERO);
+        assert_eq!(status(1000, 2).write_delay(&status(999, 1)), Duration::ZERO);
         let rolled = Status {
             current_revision: "web-2".into(),
             ..status(1000, 1)
         };
-        assert_eq!(rolled.patience(&status(1000, 1)), Duration::ZERO);
-        let endless = status(i64::MAX, 1).patience(&status(0, 1));
-        assert_eq!(endless, LONGEST_PATIENCE);
+        assert_eq!(rolled.write_delay(&status(1000, 1)), Duration::ZERO);
+        let endless = status(i64::MAX, 1).write_delay(&status(0, 1));
+        assert_eq!(endless, MAX_DELAY);
     }
 }

@@ -1,7 +1,7 @@
 //! An embedded cluster with the controller under test, nodes that run its pods in virtual time, and a
 //! garbage collector for its claims: what the controller expects around it, and no more.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -16,14 +16,13 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Resource, ResourceExt};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::fixtures::{NS, SET};
 use crate::monitor::Monitor;
-use crate::nodes::{Nodes, collect_garbage, gone_is_fine, patch_status, run_pods};
-
-pub(crate) const NS: &str = "default";
-pub(crate) const SET: &str = "web";
+use crate::nodes::{Nodes, collect_garbage, ignore_not_found, patch_status, run_pods};
 
 /// A cluster with one set in it.
 pub(crate) struct Bench {
@@ -59,7 +58,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Starts the controller, if it was not yet or crashed; gives the faults of its link.
+    /// Starts the controller, if it was not yet or crashed; returns the faults of its link.
     pub(crate) fn start_controller(&mut self) -> Result<Faults> {
         let (client, faults) = self.cluster.link()?;
         let config = Config {
@@ -147,9 +146,8 @@ impl Bench {
         };
         self.monitor
             .lock()
-            .unwrap()
             .expect_deletion(&pod.uid().unwrap_or_default());
-        gone_is_fine(pods.delete(name, &DeleteParams::default()).await.map(drop))?;
+        ignore_not_found(pods.delete(name, &DeleteParams::default()).await.map(drop))?;
         Ok(())
     }
 
@@ -215,41 +213,10 @@ impl Bench {
         eventually_within(patience, what, check).await
     }
 
-    /// Fails with the first rule that was broken.
-    pub(crate) fn verdict(&self) -> Result<()> {
-        self.monitor.lock().unwrap().verdict()
+    /// Fails with the first promise that was broken.
+    pub(crate) fn check_promises(&self) -> Result<()> {
+        self.monitor.lock().check()
     }
-}
-
-/// A set of two pods, as the tutorial has it.
-pub(crate) fn web(replicas: i64) -> Value {
-    json!({
-        "apiVersion": "apps/v1", "kind": "StatefulSet",
-        "metadata": { "name": SET, "namespace": NS },
-        "spec": {
-            "serviceName": "nginx", "replicas": replicas,
-            "selector": { "matchLabels": { "app": "nginx" } },
-            "template": {
-                "metadata": { "labels": { "app": "nginx" } },
-                "spec": { "containers": [{ "name": "nginx", "image": "nginx:1.9.1" }] },
-            },
-        },
-    })
-}
-
-/// [`web`] with a claim for each pod.
-pub(crate) fn web_with_claims(replicas: i64) -> Value {
-    let mut set = web(replicas);
-    set["spec"]["volumeClaimTemplates"] = json!([{
-        "metadata": { "name": "data" },
-        "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
-    }]);
-    set
-}
-
-/// The change of a spec that gives it another template.
-pub(crate) fn image(tag: u8) -> Value {
-    json!({ "template": { "spec": { "containers": [{ "name": "nginx", "image": format!("nginx:{tag}") }] } } })
 }
 
 /// Feeds every event about claims, pods, revisions and the set to the monitor, in the order it happened.
@@ -259,13 +226,13 @@ async fn observe(cluster: Arc<Cluster>, monitor: Arc<Mutex<Monitor>>) {
     let mut claims = events::<PersistentVolumeClaim>(&cluster);
     let mut pods = events::<Pod>(&cluster);
     loop {
-        // Sets before pods: what a user wished counts from the moment it was accepted.
+        // Sets before pods: what a user asked for counts from the moment it was accepted.
         tokio::select! {
             biased;
-            Some(Ok(event)) = sets.next() => monitor.lock().unwrap().set_told(event, cluster.now()),
-            Some(Ok(event)) = revisions.next() => monitor.lock().unwrap().revision_told(event),
-            Some(Ok(event)) = claims.next() => monitor.lock().unwrap().claim_told(event, cluster.now()),
-            Some(Ok(event)) = pods.next() => monitor.lock().unwrap().pod_told(event, cluster.now()),
+            Some(Ok(event)) = sets.next() => monitor.lock().observe_set(event, cluster.now()),
+            Some(Ok(event)) = revisions.next() => monitor.lock().observe_revision(event),
+            Some(Ok(event)) = claims.next() => monitor.lock().observe_claim(event, cluster.now()),
+            Some(Ok(event)) = pods.next() => monitor.lock().observe_pod(event, cluster.now()),
         }
     }
 }

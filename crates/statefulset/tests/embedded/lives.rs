@@ -22,16 +22,16 @@ pub(crate) enum Step {
     Start(i64),
     OnDelete(bool),
     Retention(bool, bool),
-    Hold(i64),
+    KeepUnready(i64),
     Stall(i64),
-    Free,
+    Unblock,
     Unready(i64),
     Ready(i64),
     Fail(i64, bool),
     Delete(i64),
     Stray(i64),
     Return,
-    Write(Trouble, usize),
+    Write(WriteFault, usize),
     Watch(u8),
     Crash {
         nth: usize,
@@ -41,7 +41,7 @@ pub(crate) enum Step {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Trouble {
+pub(crate) enum WriteFault {
     LoseRequest,
     LoseAnswer,
     Conflict,
@@ -77,9 +77,9 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let ordinal = 0_i64..7;
     let pods = prop_oneof![
-        1 => ordinal.clone().prop_map(Step::Hold),
+        1 => ordinal.clone().prop_map(Step::KeepUnready),
         1 => ordinal.clone().prop_map(Step::Stall),
-        1 => Just(Step::Free),
+        1 => Just(Step::Unblock),
         2 => ordinal.clone().prop_map(Step::Unready),
         1 => ordinal.clone().prop_map(Step::Ready),
         2 => (ordinal.clone(), any::<bool>()).prop_map(|(n, is_failed)| Step::Fail(n, is_failed)),
@@ -87,15 +87,15 @@ fn step() -> impl Strategy<Value = Step> {
         1 => ordinal.prop_map(Step::Stray),
         1 => Just(Step::Return),
     ];
-    let trouble = prop_oneof![
-        Just(Trouble::LoseRequest),
-        Just(Trouble::LoseAnswer),
-        Just(Trouble::Conflict),
-        Just(Trouble::Hang),
+    let write_fault = prop_oneof![
+        Just(WriteFault::LoseRequest),
+        Just(WriteFault::LoseAnswer),
+        Just(WriteFault::Conflict),
+        Just(WriteFault::Hang),
     ];
     let crash = (1_usize..6, any::<bool>(), 1_u64..5000);
     let faults = prop_oneof![
-        4 => (trouble, 1_usize..4).prop_map(|(trouble, nth)| Step::Write(trouble, nth)),
+        4 => (write_fault, 1_usize..4).prop_map(|(fault, nth)| Step::Write(fault, nth)),
         1 => (0_u8..3).prop_map(Step::Watch),
         3 => crash.prop_map(|(nth, is_after, down)| Step::Crash { nth, is_after, down }),
     ];

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
+mod fixtures;
+mod lifecycle;
 mod lives;
 mod monitor;
 mod nodes;
+mod refusals;
 mod scenarios;
-mod thread;
-mod trouble;

@@ -1,7 +1,7 @@
 //! The promises of a StatefulSet, checked on every event as it happens.
 //!
-//! The controller cannot know what happens in the moment it acts. So a state that held at any time in
-//! the window before an event counts as held: a window of nothing but the same instant unless the
+//! The controller cannot know what happens in the moment it acts. So a state that was true at any time in
+//! the window before an event counts as true: a window of nothing but the same instant unless the
 //! scenario made the controller's watches lag.
 
 mod claims;
@@ -17,21 +17,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
-use crate::bench::SET;
-use view::{Seen, Wish, seen, wish};
+use crate::fixtures::SET;
+use view::{ObservedPod, WantedSet, observed_pod, wanted_set};
 
-/// What has been seen so far, and the first rule that was broken.
+/// What has been observed so far, and the first promise that was broken.
 pub(crate) struct Monitor {
     pub(crate) window: SignedDuration,
     pub(crate) events: usize,
     /// Writes that the scenario lets go wrong: each may put off that a revision is forgotten.
     pub(crate) lost_writes: usize,
-    set: Option<Wish>,
-    /// What was wished before, and until when: it counts within the window.
-    past: Vec<(Timestamp, Wish)>,
+    set: Option<WantedSet>,
+    /// What was wanted before, and until when: it counts within the window.
+    past: Vec<(Timestamp, WantedSet)>,
     /// Owners of every claim, by its name.
     claims: BTreeMap<String, Vec<OwnerReference>>,
-    pods: BTreeMap<String, Seen>,
+    pods: BTreeMap<String, ObservedPod>,
     revisions: BTreeSet<String>,
     expected: BTreeSet<String>,
     broken: Option<String>,
@@ -56,42 +56,42 @@ impl Monitor {
         }
     }
 
-    /// A user deletes this pod or claim: no rule speaks about that.
+    /// A user deletes this pod or claim: no promise speaks about that.
     pub(crate) fn expect_deletion(&mut self, uid: &str) {
         self.expected.insert(uid.to_owned());
     }
 
     /// How many ordinals ever had a pod.
-    pub(crate) fn made(&self) -> usize {
-        let made: BTreeSet<&String> = self
+    pub(crate) fn created(&self) -> usize {
+        let created: BTreeSet<&String> = self
             .log
             .iter()
             .filter(|entry| entry.starts_with('+'))
             .collect();
-        made.len()
+        created.len()
     }
 
-    pub(crate) fn verdict(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match &self.broken {
             Some(broken) => bail!("{broken}\n{}", self.log.join(" ")),
             None => Ok(()),
         }
     }
 
-    pub(crate) fn set_told(&mut self, event: Event<StatefulSet>, now: Timestamp) {
+    pub(crate) fn observe_set(&mut self, event: Event<StatefulSet>, now: Timestamp) {
         if let Event::Apply(set) | Event::InitApply(set) = event
             && set.name_any() == SET
         {
-            let wish = wish(&set);
-            if let Some(old) = self.set.take_if(|old| *old != wish) {
+            let wanted = wanted_set(&set);
+            if let Some(old) = self.set.take_if(|old| *old != wanted) {
                 self.past.push((now, old));
             }
-            self.set = Some(wish);
+            self.set = Some(wanted);
             self.events += 1;
         }
     }
 
-    pub(crate) fn revision_told(&mut self, event: Event<ControllerRevision>) {
+    pub(crate) fn observe_revision(&mut self, event: Event<ControllerRevision>) {
         match event {
             Event::Apply(revision) | Event::InitApply(revision) => {
                 self.revisions.insert(revision.name_any());
@@ -109,16 +109,16 @@ impl Monitor {
             .map(|pod| pod.revision.as_str())
             .collect();
         // Beside the kept ones: those of pods, the current and the new one, and one that is forgotten next.
-        let most = set.limit + i64::try_from(in_use.len() + self.lost_writes).unwrap() + 3;
+        let max = set.limit + i64::try_from(in_use.len() + self.lost_writes).unwrap() + 3;
         let count = i64::try_from(self.revisions.len()).unwrap();
-        if count > most {
-            self.fail(format!("{count} revisions, at most {most} expected"));
+        if count > max {
+            self.fail(format!("{count} revisions, at most {max} expected"));
         }
     }
 
-    pub(crate) fn pod_told(&mut self, event: Event<Pod>, now: Timestamp) {
+    pub(crate) fn observe_pod(&mut self, event: Event<Pod>, now: Timestamp) {
         match event {
-            Event::Apply(pod) | Event::InitApply(pod) => self.pod_is(&pod, now),
+            Event::Apply(pod) | Event::InitApply(pod) => self.apply_pod(&pod, now),
             Event::Delete(pod) => {
                 let uid = pod.uid().unwrap_or_default();
                 let known = self.pods.get(&uid).cloned();
@@ -134,26 +134,26 @@ impl Monitor {
         self.events += 1;
     }
 
-    fn pod_is(&mut self, pod: &Pod, now: Timestamp) {
+    fn apply_pod(&mut self, pod: &Pod, now: Timestamp) {
         let uid = pod.uid().unwrap_or_default();
-        let Some(seen) = seen(pod, self.pods.get(&uid), now) else {
+        let Some(new) = observed_pod(pod, self.pods.get(&uid), now) else {
             return;
         };
         match self.pods.get(&uid).cloned() {
             None => {
-                self.log.push(format!("+{}", seen.name));
-                self.check_creation(pod, &seen, now);
+                self.log.push(format!("+{}", new.name));
+                self.check_creation(pod, &new, now);
             }
-            Some(known) if seen.is_leaving && !known.is_leaving => {
-                self.log.push(format!("-{}", seen.name));
+            Some(known) if new.is_leaving && !known.is_leaving => {
+                self.log.push(format!("-{}", new.name));
                 self.check_deletion(&uid, &known, now);
             }
             Some(_) => {}
         }
-        self.pods.insert(uid, seen);
+        self.pods.insert(uid, new);
     }
 
-    fn check_creation(&mut self, pod: &Pod, new: &Seen, now: Timestamp) {
+    fn check_creation(&mut self, pod: &Pod, new: &ObservedPod, now: Timestamp) {
         if let Some(twin) = self
             .pods
             .values()
@@ -163,22 +163,22 @@ impl Monitor {
         }
         self.check_identity(pod, new);
         self.check_claim_of(new);
-        let wishes = self.wishes(now);
-        if wishes.is_empty() {
+        let accepted = self.accepted_sets(now);
+        if accepted.is_empty() {
             return;
         }
-        let is_allowed = wishes.iter().any(|wish| {
-            let is_wanted = new.ordinal >= wish.start && new.ordinal < wish.start + wish.replicas;
-            let mut lower = wish.start..new.ordinal;
+        let is_allowed = accepted.iter().any(|set| {
+            let is_wanted = new.ordinal >= set.start && new.ordinal < set.start + set.replicas;
+            let mut lower = set.start..new.ordinal;
             is_wanted
-                && (!wish.is_ordered || lower.all(|ordinal| self.was_available(ordinal, wish, now)))
+                && (!set.is_ordered || lower.all(|ordinal| self.was_available(ordinal, set, now)))
         });
         if !is_allowed {
-            self.fail(format!("{} was made before its time", new.name));
+            self.fail(format!("{} was created before its time", new.name));
         }
     }
 
-    fn check_identity(&mut self, pod: &Pod, new: &Seen) {
+    fn check_identity(&mut self, pod: &Pod, new: &ObservedPod) {
         let label = |key: &str| pod.labels().get(key).cloned().unwrap_or_default();
         let spec = pod.spec.as_ref();
         let hostname = spec
@@ -204,61 +204,58 @@ impl Monitor {
         }
         let revision = label("controller-revision-hash");
         if !self.revisions.contains(&revision) && !self.revisions.is_empty() {
-            // The revisions' watch is another one: what was made in this instant may not be told yet.
+            // The revisions' watch is another one: what was made in this instant may not be here yet.
             self.log.push(format!("({revision} unknown)"));
         }
     }
 
-    fn check_deletion(&mut self, uid: &str, old: &Seen, now: Timestamp) {
+    fn check_deletion(&mut self, uid: &str, old: &ObservedPod, now: Timestamp) {
         if self.expected.contains(uid) || !old.is_ours {
             return;
         }
-        let wishes = self.wishes(now);
-        let is_allowed = wishes
+        let accepted = self.accepted_sets(now);
+        let is_allowed = accepted
             .iter()
-            .any(|wish| self.may_delete(uid, old, wish, now));
+            .any(|set| self.may_delete(uid, old, set, now));
         if !is_allowed {
-            self.fail(format!(
-                "{} was deleted although it was not its turn",
-                old.name
-            ));
+            self.fail(format!("{} was deleted out of order", old.name));
         }
     }
 
-    fn may_delete(&self, uid: &str, old: &Seen, wish: &Wish, now: Timestamp) -> bool {
+    fn may_delete(&self, uid: &str, old: &ObservedPod, set: &WantedSet, now: Timestamp) -> bool {
         if old.is_finished || old.finished_since.is_some() {
             return true;
         }
-        let end = wish.start + wish.replicas;
-        let is_condemned = old.ordinal < wish.start || old.ordinal >= end;
+        let end = set.start + set.replicas;
+        let is_condemned = old.ordinal < set.start || old.ordinal >= end;
         if is_condemned {
             // The highest goes first, and not before every wanted pod is there.
             let is_highest = self.pods.iter().all(|(other, pod)| {
-                let is_condemned = pod.ordinal < wish.start || pod.ordinal >= end;
+                let is_condemned = pod.ordinal < set.start || pod.ordinal >= end;
                 other == uid || !pod.is_ours || !is_condemned || pod.ordinal < old.ordinal
             });
-            let mut wanted = wish.start..end;
-            return !wish.is_ordered
-                || (is_highest && wanted.all(|n| self.was_available(n, wish, now)));
+            let mut wanted = set.start..end;
+            return !set.is_ordered
+                || (is_highest && wanted.all(|n| self.was_available(n, set, now)));
         }
-        let is_outdated = old.image != wish.image;
-        let is_open = old.ordinal - wish.start >= wish.partition;
+        let is_outdated = old.image != set.image;
+        let is_open = old.ordinal - set.start >= set.partition;
         let is_young = old
             .ready_since
-            .is_some_and(|since| now.duration_since(since).as_secs() < wish.min_ready);
+            .is_some_and(|since| now.duration_since(since).as_secs() < set.min_ready);
         let was_unfit = old.unfit_since.is_some() || is_young;
-        let is_within_budget = self.unavailable(wish, now) < wish.max_unavailable;
-        is_outdated && is_open && (is_within_budget || (was_unfit && !wish.is_ordered))
+        let is_within_budget = self.unavailable(set, now) < set.max_unavailable;
+        is_outdated && is_open && (is_within_budget || (was_unfit && !set.is_ordered))
     }
 
     /// Wanted pods that were not available throughout the window.
-    fn unavailable(&self, wish: &Wish, now: Timestamp) -> i64 {
-        let wanted = wish.start..wish.start + wish.replicas;
-        let missing = wanted.filter(|ordinal| !self.was_available(*ordinal, wish, now));
+    fn unavailable(&self, set: &WantedSet, now: Timestamp) -> i64 {
+        let wanted = set.start..set.start + set.replicas;
+        let missing = wanted.filter(|ordinal| !self.was_available(*ordinal, set, now));
         i64::try_from(missing.count()).unwrap()
     }
 
-    fn was_available(&self, ordinal: i64, wish: &Wish, now: Timestamp) -> bool {
+    fn was_available(&self, ordinal: i64, set: &WantedSet, now: Timestamp) -> bool {
         let horizon = now - self.window;
         self.pods
             .values()
@@ -267,25 +264,20 @@ impl Monitor {
                 let was_fit = pod.unfit_since.is_none_or(|since| since >= horizon);
                 let long_enough = pod
                     .ready_since
-                    .is_none_or(|since| now.duration_since(since).as_secs() >= wish.min_ready);
+                    .is_none_or(|since| now.duration_since(since).as_secs() >= set.min_ready);
                 was_fit && (long_enough || !pod.is_ready)
             })
     }
 
-    /// What the user wished at some time in the window.
-    fn wishes(&self, now: Timestamp) -> Vec<Wish> {
+    /// What the user wanted at some time in the window.
+    fn accepted_sets(&self, now: Timestamp) -> Vec<WantedSet> {
         let horizon = now - self.window;
-        let counts = |(until, _): &&(Timestamp, Wish)| *until >= horizon;
-        let past = self.past.iter().filter(counts).map(|(_, wish)| wish);
+        let counts = |(until, _): &&(Timestamp, WantedSet)| *until >= horizon;
+        let past = self.past.iter().filter(counts).map(|(_, set)| set);
         self.set.iter().chain(past).cloned().collect()
     }
 
     fn fail(&mut self, what: String) {
         self.broken.get_or_insert(what);
     }
-}
-
-/// A time as objects show it.
-pub(crate) fn stamp(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

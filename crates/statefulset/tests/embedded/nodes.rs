@@ -1,7 +1,7 @@
 //! The nodes: they bind pods, make them ready, let them go, and collect what nobody owns any more.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,21 +11,21 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::request::Request;
-use kube::runtime::watcher::{self, Event as Told};
+use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::bench::NS;
-use crate::monitor::stamp;
+use crate::fixtures::{NS, stamp};
 
 /// How the nodes treat pods.
 #[derive(Default)]
 pub(crate) struct Nodes {
     /// Pods that do not become ready, by name.
-    pub(crate) held: BTreeSet<String>,
+    pub(crate) unready: BTreeSet<String>,
     /// Pods that do not even start, by name.
     pub(crate) stalled: BTreeSet<String>,
     /// How long a pod takes to start, and to end.
@@ -45,7 +45,7 @@ pub(crate) async fn run_pods(cluster: Arc<Cluster>, nodes: Arc<Mutex<Nodes>>) {
     let mut work = JoinSet::new();
     let mut known: BTreeSet<(String, bool)> = BTreeSet::new();
     while let Some(event) = events.next().await {
-        let Ok(Told::Apply(pod) | Told::InitApply(pod)) = event else {
+        let Ok(Event::Apply(pod) | Event::InitApply(pod)) = event else {
             continue;
         };
         let uid = pod.uid().unwrap_or_default();
@@ -55,14 +55,14 @@ pub(crate) async fn run_pods(cluster: Arc<Cluster>, nodes: Arc<Mutex<Nodes>>) {
         }
         let (cluster, nodes) = (cluster.clone(), nodes.clone());
         if is_leaving {
-            work.spawn(async move { end(&cluster, &nodes, &pod).await });
+            work.spawn(async move { end_pod(&cluster, &nodes, &pod).await });
         } else {
-            work.spawn(async move { begin(&cluster, &nodes, &pod).await });
+            work.spawn(async move { start_pod(&cluster, &nodes, &pod).await });
         }
     }
 }
 
-async fn begin(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
+async fn start_pod(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
     let client = cluster.client();
     let name = pod.name_any();
     let binding = json!({
@@ -80,11 +80,11 @@ async fn begin(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
         let _ = client.request::<Value>(request).await;
     }
     loop {
-        let pause = nodes.lock().unwrap().start;
+        let pause = nodes.lock().start;
         sleep(pause).await;
-        let (is_stalled, is_held) = {
-            let nodes = nodes.lock().unwrap();
-            (nodes.stalled.contains(&name), nodes.held.contains(&name))
+        let (is_stalled, is_unready) = {
+            let nodes = nodes.lock();
+            (nodes.stalled.contains(&name), nodes.unready.contains(&name))
         };
         let pods: Api<Pod> = Api::namespaced(client.clone(), NS);
         let current = pods.get_opt(&name).await.ok().flatten();
@@ -103,15 +103,15 @@ async fn begin(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
         if is_stalled {
             continue;
         }
-        let _ = patch_status(&client, &name, running(!is_held, cluster)).await;
-        if !is_held {
+        let _ = patch_status(&client, &name, running(!is_unready, cluster)).await;
+        if !is_unready {
             return;
         }
     }
 }
 
-async fn end(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
-    let pause = nodes.lock().unwrap().stop;
+async fn end_pod(cluster: &Cluster, nodes: &Mutex<Nodes>, pod: &Pod) {
+    let pause = nodes.lock().stop;
     sleep(pause).await;
     let params = DeleteParams::default()
         .grace_period(0)
@@ -132,7 +132,7 @@ pub(crate) fn running(is_ready: bool, cluster: &Cluster) -> Value {
 pub(crate) async fn patch_status(client: &Client, name: &str, status: Value) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NS);
     let patch = Patch::Strategic(json!({ "status": status }));
-    gone_is_fine(
+    ignore_not_found(
         pods.patch_status(name, &PatchParams::default(), &patch)
             .await
             .map(drop),
@@ -184,7 +184,7 @@ pub(crate) async fn collect_garbage(client: Client) {
     }
 }
 
-pub(crate) fn gone_is_fine(result: kube::Result<()>) -> kube::Result<()> {
+pub(crate) fn ignore_not_found(result: kube::Result<()>) -> kube::Result<()> {
     match result {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         other => other,

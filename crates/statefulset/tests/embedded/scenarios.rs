@@ -1,5 +1,5 @@
 //! Random lives of a set: users, nodes, the network and the controller itself misbehave, and the
-//! promises hold on every event; when all is well again the set becomes what it should be.
+//! promises are kept on every event; when all is well again the set becomes what it should be.
 //!
 //! A run begins with the same lives each time, so that it fails for a change and not by chance.
 //! `EDGEGRID_STEPS=100000` takes so many steps instead of half a minute of them, and `EDGEGRID_SEED=…`
@@ -17,8 +17,9 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::bench::{Bench, NS, SET, image, web, web_with_claims};
-use crate::lives::{Life, Step, Trouble, life};
+use crate::bench::Bench;
+use crate::fixtures::{NS, SET, image, web, web_with_claims};
+use crate::lives::{Life, Step, WriteFault, life};
 use crate::nodes::running;
 
 /// How long the normal run takes.
@@ -30,16 +31,16 @@ const FIRST_SEED: u64 = 1;
 const SHORTENING: u32 = 15_000;
 
 #[test]
-fn promises_hold_through_random_lives_and_every_set_becomes_what_it_should_be() {
+fn promises_are_kept_through_random_lives_and_every_set_becomes_what_it_should_be() {
     let wanted: Option<usize> = variable("EDGEGRID_STEPS");
     let seed: u64 = variable("EDGEGRID_SEED").unwrap_or(FIRST_SEED);
     println!("EDGEGRID_SEED={seed}");
     let began = tokio::time::Instant::now().into_std();
     let (mut steps, mut events, mut lives) = (0, 0, 0);
     while wanted.map_or(began.elapsed() < NORMAL_RUN, |wanted| steps < wanted) {
-        let (taken, told) = one_life(seed + lives);
+        let (taken, checked) = one_life(seed + lives);
         steps += taken;
-        events += told;
+        events += checked;
         lives += 1;
     }
     println!(
@@ -63,7 +64,7 @@ fn one_life(seed: u64) -> (usize, usize) {
     let counted = std::cell::Cell::new((0, 0));
     let outcome = TestRunner::new_with_rng(config, rng).run(&life(), |life| {
         let events = live(&life).map_err(|error| {
-            // Told at once: a run that is ended while it looks for a shorter life has said why.
+            // Printed at once: a run that is ended while it looks for a shorter life has said why.
             eprintln!("EDGEGRID_SEED={seed}: {error:#}");
             TestCaseError::fail(format!("{error:#}"))
         })?;
@@ -92,15 +93,17 @@ fn live(life: &Life) -> Result<usize> {
         bench.create(&set_of(life)).await?;
         for (step, pause) in &life.steps {
             sleep(Duration::from_millis(*pause)).await;
-            if let Some(fresh) = take(&mut bench, &faults, step).await? {
+            if let Some(fresh) = run_step(&mut bench, &faults, step).await? {
                 faults = fresh;
             }
-            bench.verdict().with_context(|| format!("after {step:?}"))?;
+            bench
+                .check_promises()
+                .with_context(|| format!("after {step:?}"))?;
         }
         heal(&mut bench).await?;
         check_end(&bench, life).await?;
-        bench.verdict()?;
-        let events = bench.monitor.lock().unwrap().events;
+        bench.check_promises()?;
+        let events = bench.monitor.lock().events;
         Ok(events)
     })
 }
@@ -118,19 +121,19 @@ fn set_of(life: &Life) -> Value {
     set
 }
 
-/// Does what a step says; a crash gives new faults.
-async fn take(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<Faults>> {
-    if let Some(spec) = wish(step) {
+/// Does what a step says; a crash returns new faults.
+async fn run_step(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<Faults>> {
+    if let Some(spec) = spec_change(step) {
         bench.spec(spec).await?;
         return Ok(None);
     }
     let name = |ordinal: &i64| format!("{SET}-{ordinal}");
     match step {
-        Step::Hold(ordinal) => {
-            bench.nodes.lock().unwrap().held.insert(name(ordinal));
+        Step::KeepUnready(ordinal) => {
+            bench.nodes.lock().unready.insert(name(ordinal));
         }
         Step::Stall(ordinal) => {
-            bench.nodes.lock().unwrap().stalled.insert(name(ordinal));
+            bench.nodes.lock().stalled.insert(name(ordinal));
         }
         Step::Unready(ordinal) => readiness(bench, &name(ordinal), false).await?,
         Step::Ready(ordinal) => readiness(bench, &name(ordinal), true).await?,
@@ -143,26 +146,26 @@ async fn take(bench: &mut Bench, faults: &Faults, step: &Step) -> Result<Option<
         Step::Delete(ordinal) => bench.delete_pod(&name(ordinal)).await?,
         Step::Stray(ordinal) => relabel(bench, &name(ordinal), "stray").await?,
         Step::Return => return_strays(bench).await?,
-        Step::Write(trouble, nth) => lose_write(bench, faults, *nth, fault(*trouble)),
+        Step::Write(kind, nth) => lose_write(bench, faults, *nth, fault(*kind)),
         Step::Watch(kind) => disturb_watch(bench, faults, *kind),
         Step::Crash {
             nth,
             is_after,
             down,
         } => return Ok(Some(crash(bench, faults, (*nth, *is_after), *down).await?)),
-        _ => free(bench),
+        _ => unblock(bench),
     }
     Ok(None)
 }
 
-/// The change of the spec that a step wishes.
-fn wish(step: &Step) -> Option<Value> {
+/// The change of the spec that a step is about, if it is one.
+fn spec_change(step: &Step) -> Option<Value> {
     let on_delete = json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } });
     Some(match step {
         Step::Scale(replicas) => json!({ "replicas": replicas }),
         Step::Image(tag) => image(*tag),
         Step::Partition(partition) => rolling(&json!({ "partition": partition })),
-        Step::MaxUnavailable(most) => rolling(&json!({ "maxUnavailable": most })),
+        Step::MaxUnavailable(max) => rolling(&json!({ "maxUnavailable": max })),
         Step::MinReady(seconds) => json!({ "minReadySeconds": seconds }),
         Step::Start(start) => json!({ "ordinals": { "start": start } }),
         Step::OnDelete(true) => on_delete,
@@ -174,7 +177,7 @@ fn wish(step: &Step) -> Option<Value> {
 
 /// From here on the controller's view may lag, and the monitor knows.
 fn disturb_watch(bench: &Bench, faults: &Faults, kind: u8) {
-    bench.monitor.lock().unwrap().window = SignedDuration::from_mins(2);
+    bench.monitor.lock().window = SignedDuration::from_mins(2);
     let fault = match kind {
         0 => Fault::Cut(1),
         1 => Fault::Expire,
@@ -204,18 +207,18 @@ async fn crash(
 
 /// The n-th write from here on goes wrong, and the monitor knows.
 fn lose_write(bench: &Bench, faults: &Faults, nth: usize, fault: Fault) {
-    bench.monitor.lock().unwrap().lost_writes += 1;
+    bench.monitor.lock().lost_writes += 1;
     faults.inject(nth, fault, |method, path| {
         method != "GET" && !path.contains("/events")
     });
 }
 
-fn fault(trouble: Trouble) -> Fault {
-    match trouble {
-        Trouble::LoseRequest => Fault::LoseRequest,
-        Trouble::LoseAnswer => Fault::LoseAnswer,
-        Trouble::Conflict => Fault::Conflict,
-        Trouble::Hang => Fault::Hang,
+fn fault(kind: WriteFault) -> Fault {
+    match kind {
+        WriteFault::LoseRequest => Fault::LoseRequest,
+        WriteFault::LoseAnswer => Fault::LoseAnswer,
+        WriteFault::Conflict => Fault::Conflict,
+        WriteFault::Hang => Fault::Hang,
     }
 }
 
@@ -228,9 +231,9 @@ fn retention(scaled: bool, deleted: bool) -> Value {
     json!({ "persistentVolumeClaimRetentionPolicy": { "whenScaled": word(scaled), "whenDeleted": word(deleted) } })
 }
 
-fn free(bench: &Bench) {
-    let mut nodes = bench.nodes.lock().unwrap();
-    nodes.held.clear();
+fn unblock(bench: &Bench) {
+    let mut nodes = bench.nodes.lock();
+    nodes.unready.clear();
     nodes.stalled.clear();
 }
 
@@ -269,11 +272,11 @@ async fn return_strays(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Makes everything well again: a fresh controller, free nodes, ready pods, no strays.
+/// Makes everything well again: a fresh controller, willing nodes, ready pods, no strays.
 async fn heal(bench: &mut Bench) -> Result<()> {
     bench.crash().await;
     bench.start_controller()?;
-    free(bench);
+    unblock(bench);
     return_strays(bench).await?;
     for pod in bench.pods().await? {
         readiness(bench, &pod.name_any(), true).await?;
@@ -321,8 +324,8 @@ async fn check_end(bench: &Bench, life: &Life) -> Result<()> {
         .iter()
         .map(|pod| pod.labels()["controller-revision-hash"].clone())
         .collect();
-    let most = usize::try_from(life.history_limit)? + in_use.len() + 2;
-    ensure!(revisions <= most, "{revisions} revisions at the end");
+    let max = usize::try_from(life.history_limit)? + in_use.len() + 2;
+    ensure!(revisions <= max, "{revisions} revisions at the end");
     check_claims(bench, life).await
 }
 
@@ -357,7 +360,7 @@ async fn check_claims(bench: &Bench, life: &Life) -> Result<()> {
                     "{owners:?}"
                 );
             }
-            let highest = bench.monitor.lock().unwrap().made();
+            let highest = bench.monitor.lock().created();
             ensure!(
                 !is_kept || claims.len() >= highest,
                 "{} claims of {highest}",

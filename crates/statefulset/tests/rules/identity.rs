@@ -1,4 +1,4 @@
-//! Who a pod is.
+//! What makes a pod the one of its ordinal: name, labels, host name, claims.
 
 use edgegrid_statefulset::rules::{ClaimStep, Step, ordinal, plan};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn an_ordinal_is_what_follows_the_name_of_the_set() {
     assert_eq!(ordinal("web-1", "web-1-2"), Some(2));
 }
 
-fn made(spec: &Value) -> (Value, Vec<ClaimStep>) {
+fn created(spec: &Value) -> (Value, Vec<ClaimStep>) {
     let set = set(1, spec);
     let plan = plan(&world(&set, Vec::new()));
     let step = plan.steps().find_map(|step| match step {
@@ -46,7 +46,7 @@ fn a_new_pod_has_the_template_and_its_identity() {
         },
     });
     let spec = json!({ "template": template, "volumeClaimTemplates": with_claims() });
-    let (pod, _) = made(&spec);
+    let (pod, _) = created(&spec);
     let name = update_revision(&set(1, &spec));
     assert_eq!(
         pod,
@@ -86,7 +86,7 @@ fn a_new_claim_has_its_template_and_the_labels_of_the_selector() {
         "status": { "phase": "Pending" },
     }]);
     let (_, claims) =
-        made(&json!({ "volumeClaimTemplates": templates, "ordinals": { "start": 4 } }));
+        created(&json!({ "volumeClaimTemplates": templates, "ordinals": { "start": 4 } }));
     let [ClaimStep::Create { name, body }] = &claims[..] else {
         panic!("{claims:?}");
     };
@@ -102,7 +102,7 @@ fn a_new_claim_has_its_template_and_the_labels_of_the_selector() {
 }
 
 #[test]
-fn a_pod_that_lost_its_labels_or_its_storage_is_mended() {
+fn a_pod_that_lost_its_labels_or_its_storage_is_repaired() {
     let set = set(1, &json!({ "volumeClaimTemplates": with_claims() }));
     assert!(steps(&world(&set, vec![pod(&set, 0)])).is_empty());
 

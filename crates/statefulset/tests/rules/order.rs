@@ -224,7 +224,7 @@ fn new_pods_below_the_partition_get_the_old_template() {
 }
 
 #[test]
-fn an_unknown_strategy_is_told_and_nothing_is_done() {
+fn an_unknown_strategy_has_an_event_and_nothing_is_done() {
     let set = set(3, &json!({ "updateStrategy": { "type": "Recreate" } }));
     let plan = plan(&world(&set, Vec::new()));
     assert_eq!(plan.steps().count(), 0);

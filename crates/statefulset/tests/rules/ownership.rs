@@ -1,4 +1,4 @@
-//! Whose pods and revisions they are.
+//! Which pods and revisions are adopted, released or left to others.
 
 use std::sync::Arc;
 

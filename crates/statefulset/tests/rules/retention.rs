@@ -19,7 +19,7 @@ fn ours() -> OwnerReference {
     reference("StatefulSet", "web", "set-uid", true)
 }
 
-fn of_pod(ordinal: i64) -> OwnerReference {
+fn pod_reference(ordinal: i64) -> OwnerReference {
     reference(
         "Pod",
         &format!("web-{ordinal}"),
@@ -30,7 +30,7 @@ fn of_pod(ordinal: i64) -> OwnerReference {
 
 /// The owners that the claim of pod 1 should have, if they are wrong. One pod is wanted, pod 1 is condemned
 /// or not.
-fn judged(set: &Set, owners: Vec<OwnerReference>) -> (Option<Vec<OwnerReference>>, Plan) {
+fn decided_owners(set: &Set, owners: Vec<OwnerReference>) -> (Option<Vec<OwnerReference>>, Plan) {
     let mut world = world(set, pods(set, [0, 1]));
     let claim = Claim {
         owners,
@@ -39,8 +39,8 @@ fn judged(set: &Set, owners: Vec<OwnerReference>) -> (Option<Vec<OwnerReference>
     world.claims.insert(claim.name.clone(), Arc::new(claim));
     // Pod 0's claim is right already.
     let right = match set.retention.when_deleted {
-        edgegrid_statefulset::rules::Keep::Delete => vec![ours()],
-        edgegrid_statefulset::rules::Keep::Retain => Vec::new(),
+        edgegrid_statefulset::rules::RetentionPolicy::Delete => vec![ours()],
+        edgegrid_statefulset::rules::RetentionPolicy::Retain => Vec::new(),
     };
     let first = Claim {
         owners: right,
@@ -49,8 +49,8 @@ fn judged(set: &Set, owners: Vec<OwnerReference>) -> (Option<Vec<OwnerReference>
     world.claims.insert(first.name.clone(), Arc::new(first));
     let plan = plan(&world);
     let owned = plan.steps().find_map(|step| match step {
-        Step::MendClaims { claims, .. } | Step::UpdatePod { claims, .. } => match &claims[..] {
-            [ClaimStep::Own { owners, .. }] => Some(owners.clone()),
+        Step::RepairClaims { claims, .. } | Step::UpdatePod { claims, .. } => match &claims[..] {
+            [ClaimStep::SetOwners { owners, .. }] => Some(owners.clone()),
             other => panic!("{other:?}"),
         },
         _ => None,
@@ -63,23 +63,31 @@ fn claims_belong_to_whom_the_policy_says() {
     let cases = [
         ("Retain", "Retain", None, None),
         ("Retain", "Delete", Some(ours()), Some(ours())),
-        ("Delete", "Retain", None, Some(of_pod(1))),
-        ("Delete", "Delete", Some(ours()), Some(of_pod(1))),
+        ("Delete", "Retain", None, Some(pod_reference(1))),
+        ("Delete", "Delete", Some(ours()), Some(pod_reference(1))),
     ];
     for (when_scaled, when_deleted, wanted, condemned) in cases {
         for (replicas, right) in [(2, wanted), (1, condemned)] {
             let set = set(replicas, &policy(when_scaled, when_deleted));
             let right: Vec<_> = right.into_iter().collect();
             let what = format!("{when_scaled} {when_deleted} {replicas}");
-            assert_eq!(judged(&set, right.clone()).0, None, "{what}: right already");
+            assert_eq!(
+                decided_owners(&set, right.clone()).0,
+                None,
+                "{what}: right already"
+            );
             for wrong in [
                 vec![],
                 vec![ours()],
-                vec![of_pod(1)],
-                vec![of_pod(1), ours()],
+                vec![pod_reference(1)],
+                vec![pod_reference(1), ours()],
             ] {
-                let wished = (wrong != right).then(|| right.clone());
-                assert_eq!(judged(&set, wrong.clone()).0, wished, "{what}: {wrong:?}");
+                let expected = (wrong != right).then(|| right.clone());
+                assert_eq!(
+                    decided_owners(&set, wrong.clone()).0,
+                    expected,
+                    "{what}: {wrong:?}"
+                );
             }
         }
     }
@@ -91,7 +99,7 @@ fn an_owner_of_ours_that_is_no_controller_becomes_one_and_others_are_kept_in_the
     let other = reference("ConfigMap", "c", "u", false);
     let weak = reference("StatefulSet", "web", "set-uid", false);
     assert_eq!(
-        judged(&set, vec![weak, other.clone()]).0,
+        decided_owners(&set, vec![weak, other.clone()]).0,
         Some(vec![other, ours()])
     );
 }
@@ -104,26 +112,26 @@ fn a_claim_of_an_earlier_set_or_pod_is_left_alone() {
     ] {
         for (scaled, deleted) in [("Retain", "Retain"), ("Delete", "Delete")] {
             let set = set(2, &policy(scaled, deleted));
-            assert_eq!(judged(&set, vec![stale.clone()]).0, None);
+            assert_eq!(decided_owners(&set, vec![stale.clone()]).0, None);
         }
     }
 }
 
 #[test]
-fn a_claim_that_somebody_else_controls_is_left_to_them_and_that_is_told() {
+fn a_claim_that_somebody_else_controls_is_left_to_them_with_an_event() {
     let other = reference("Database", "db", "u", true);
     let kept = set(2, &policy("Retain", "Retain"));
-    assert_eq!(judged(&kept, vec![other.clone()]).0, None);
+    assert_eq!(decided_owners(&kept, vec![other.clone()]).0, None);
     let deleting = set(2, &policy("Retain", "Delete"));
-    assert_eq!(judged(&deleting, vec![other.clone()]).0, None);
-    let (owners, plan) = judged(&deleting, vec![other.clone(), ours()]);
+    assert_eq!(decided_owners(&deleting, vec![other.clone()]).0, None);
+    let (owners, plan) = decided_owners(&deleting, vec![other.clone(), ours()]);
     assert_eq!(owners, Some(vec![other]));
     assert_eq!(plan.events[0].reason, "ConflictingController");
 }
 
 #[test]
 fn a_pod_waits_until_the_claim_of_its_predecessor_has_gone_whatever_the_policy_says_by_now() {
-    let doomed = |when_scaled: &str| {
+    let waiting = |when_scaled: &str| {
         let set = set(2, &policy(when_scaled, "Retain"));
         let mut world = world(&set, vec![pod(&set, 0)]);
         let claim = Claim {
@@ -133,8 +141,8 @@ fn a_pod_waits_until_the_claim_of_its_predecessor_has_gone_whatever_the_policy_s
         world.claims.insert(claim.name.clone(), Arc::new(claim));
         (steps(&world), plan(&world).awaited_claims)
     };
-    assert_eq!(doomed("Delete"), (vec![], vec!["data-web-1".to_owned()]));
-    assert_eq!(doomed("Retain"), (vec![], vec!["data-web-1".to_owned()]));
+    assert_eq!(waiting("Delete"), (vec![], vec!["data-web-1".to_owned()]));
+    assert_eq!(waiting("Retain"), (vec![], vec!["data-web-1".to_owned()]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use edgegrid_statefulset::rules::{
-    Revision, Step, doubtful, hash, is_template_of, payload, plan, revision_name,
+    Revision, Step, hash, is_template_of, payload, plan, possibly_equivalent, revision_name,
 };
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn names_are_those_of_kube_controller_manager() {
 }
 
 #[test]
-fn the_payload_of_a_set_has_no_null_times_whatever_server_told_it() {
+fn the_payload_of_a_set_has_no_null_times_whatever_server_stored_it() {
     let old = json!({ "annotations": { "test": "value" }, "creationTimestamp": null, "labels": { "app": "web" } });
     let new = json!({ "annotations": { "test": "value" }, "labels": { "app": "web" } });
     let of = |metadata: Value| payload(&set(1, &json!({ "template": known_template(&metadata) })));
@@ -142,18 +142,21 @@ fn only_a_revision_that_lacks_fields_is_in_doubt_and_the_servers_word_decides() 
         .remove("containers");
     let mut world = world(&set, vec![at(pod(&set, 0), OLD)]);
     world.revisions = vec![Arc::new(revision(&set, OLD, 1, without_default))];
-    assert_eq!(doubtful(&world).unwrap().name, OLD);
+    assert_eq!(possibly_equivalent(&world).unwrap().name, OLD);
     assert!(steps(&world)[0].starts_with("revision "));
     world.equivalent = Some(OLD.into());
     assert!(steps(&world).is_empty());
 
     world.revisions = vec![Arc::new(earlier(&set, OLD, 1))];
     assert!(
-        doubtful(&world).is_none(),
+        possibly_equivalent(&world).is_none(),
         "another image is another template"
     );
     world.revisions = vec![Arc::new(current(&set, 1))];
-    assert!(doubtful(&world).is_none(), "the same is the same");
+    assert!(
+        possibly_equivalent(&world).is_none(),
+        "the same is the same"
+    );
     assert!(is_template_of(&set, &set.template));
 }
 

@@ -1,4 +1,4 @@
-//! Rolling updates.
+//! Which pods a rolling update deletes, and when.
 
 use edgegrid_statefulset::rules::{Phase, Pod, Set};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn rolling(management: &str, partition: i64, max_unavailable: &Value) -> Value {
 /// Old pods: `r` ready, `u` unready, `t` terminating, `f` failed with conditions of before; new ones: `n` ready,
 /// `v` unready; `m` missing.
 fn lined_up(set: &Set, pattern: &str) -> Vec<Pod> {
-    let of = |(ordinal, kind): (i64, char)| match kind {
+    let pod_of = |(ordinal, kind): (i64, char)| match kind {
         'r' => Some(at(pod(set, ordinal), OLD)),
         'u' => Some(unready(at(pod(set, ordinal), OLD))),
         't' => Some(terminating(at(pod(set, ordinal), OLD))),
@@ -30,7 +30,7 @@ fn lined_up(set: &Set, pattern: &str) -> Vec<Pod> {
         'v' => Some(unready(pod(set, ordinal))),
         _ => None,
     };
-    (0..).zip(pattern.chars()).filter_map(of).collect()
+    (0..).zip(pattern.chars()).filter_map(pod_of).collect()
 }
 
 fn deleted(
@@ -143,7 +143,7 @@ fn scaling_comes_before_updating() {
 }
 
 #[test]
-fn pods_that_have_not_been_ready_for_long_enough_hold_up_an_ordered_update() {
+fn pods_that_have_not_been_ready_for_long_enough_block_an_ordered_update() {
     let mut spec = rolling("OrderedReady", 0, &json!(1));
     spec["minReadySeconds"] = 7200.into();
     let set = set(3, &spec);

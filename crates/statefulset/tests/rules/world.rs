@@ -110,7 +110,7 @@ pub(crate) fn in_phase(mut pod: Pod, phase: Phase) -> Pod {
     unready(pod)
 }
 
-/// A stored revision.
+/// A stored revision with the data given.
 pub(crate) fn revision(set: &Set, name: &str, number: i64, data: Value) -> Revision {
     Revision {
         namespace: set.namespace.clone(),
@@ -198,7 +198,7 @@ pub(crate) fn short(plan: &Plan) -> Vec<String> {
             Step::CreatePod { name, .. } => format!("+{name}"),
             Step::DeletePod { name, .. } => format!("-{name}"),
             Step::UpdatePod { name, .. } => format!("~{name}"),
-            Step::MendClaims { pod, .. } => format!("claims {pod}"),
+            Step::RepairClaims { pod, .. } => format!("claims {pod}"),
             Step::AdoptPod { name, .. } | Step::AdoptRevision { name, .. } => {
                 format!("adopt {name}")
             }

@@ -29,7 +29,7 @@ pub struct Wrapper {
 /// What a wrapper is started with. What it keeps and its log go by the node's name.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `wrapper` or `agent`.
+    /// The subcommand, `wrapper` or `agent`.
     pub command: &'static str,
     /// Name of the node it is for.
     pub node: String,
@@ -37,25 +37,25 @@ pub struct Settings {
     pub folder: PathBuf,
     /// How it reaches the API server.
     pub kubeconfig: PathBuf,
-    /// Further arguments.
+    /// Arguments behind those that every wrapper is started with.
     pub arguments: Vec<String>,
 }
 
 impl Settings {
     /// Grants the shipped rights, and gives the settings of a wrapper with them.
     pub async fn for_node(cluster: &Cluster, node: &str) -> Result<Self> {
-        Self::of(cluster, node, "wrapper", WRAPPER_ACCOUNT).await
+        Self::with_account(cluster, node, "wrapper", WRAPPER_ACCOUNT).await
     }
 
     /// The same of an agent, whose hosts file is in the folder too.
     pub async fn of_agent(cluster: &Cluster, node: &str) -> Result<Self> {
-        let settings = Self::of(cluster, node, "agent", AGENT_ACCOUNT).await?;
+        let settings = Self::with_account(cluster, node, "agent", AGENT_ACCOUNT).await?;
         let hosts = settings.folder.join(format!("edge-{node}/hosts"));
         let hosts = hosts.to_str().context("the folder's path is not text")?;
         Ok(settings.clone().with(["--hostpath", hosts]))
     }
 
-    async fn of(
+    async fn with_account(
         cluster: &Cluster,
         node: &str,
         command: &'static str,
@@ -151,7 +151,7 @@ impl Wrapper {
     }
 
     /// Waits until its view is complete.
-    pub async fn is_ready(&self) -> Result<()> {
+    pub async fn wait_until_ready(&self) -> Result<()> {
         eventually("the view is complete", async || {
             self.process.expect_alive()?;
             self.get("/readyz").await.map(drop)

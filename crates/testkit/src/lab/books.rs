@@ -117,7 +117,7 @@ impl Books {
     }
 
     /// A node, and its position in the subnet.
-    pub(super) fn place_of(&self, name: &str) -> Result<(LabNode, u8)> {
+    pub(super) fn node_with_position(&self, name: &str) -> Result<(LabNode, u8)> {
         let node = self.nodes.get(name).with_context(|| no_node(name))?;
         Ok((node.lab.clone(), node.position))
     }

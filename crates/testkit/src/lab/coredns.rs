@@ -14,7 +14,7 @@ use crate::process::Process;
 /// A running CoreDNS; dropping it ends it.
 #[derive(Debug)]
 pub struct CoreDns {
-    /// The program itself.
+    /// The running program, to look at or to end.
     pub process: Process,
     /// Where it answers, to nodes and pods alike.
     pub address: SocketAddrV4,

@@ -10,11 +10,11 @@ use anyhow::{Context, Result, bail, ensure};
 /// The kinds of records that Kubernetes names have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordType {
-    /// IPv4 address.
+    /// A: IPv4 addresses of a name.
     A = 1,
     /// Name of an address, asked for as `4.3.2.1.in-addr.arpa`.
     Ptr = 12,
-    /// IPv6 address.
+    /// AAAA: IPv6 addresses of a name.
     Aaaa = 28,
     /// Port and name of a server, given as `priority weight port target`.
     Srv = 33,
@@ -23,7 +23,7 @@ pub enum RecordType {
 const OPT: u16 = 41;
 const NXDOMAIN: u8 = 3;
 /// Room for an answer with some hundred addresses; without asking for it servers cut at 512 bytes.
-const ROOM: u16 = 4096;
+const MAX_PAYLOAD: u16 = 4096;
 
 /// Asks `server` for the records of `name`; an answer without any, or "no such name", is an empty list.
 pub(super) fn resolve(server: SocketAddrV4, name: &str, kind: RecordType) -> Result<Vec<String>> {
@@ -33,7 +33,7 @@ pub(super) fn resolve(server: SocketAddrV4, name: &str, kind: RecordType) -> Res
     socket
         .set_read_timeout(Some(Duration::from_secs(1)))
         .with_context(doing)?;
-    let mut buffer = vec![0; ROOM.into()];
+    let mut buffer = vec![0; MAX_PAYLOAD.into()];
     for id in 1..=3 {
         socket
             .send(&question(id, name, kind)?)
@@ -64,7 +64,7 @@ fn question(id: u16, name: &str, kind: RecordType) -> Result<Vec<u8>> {
         message.extend(word.to_be_bytes());
     }
     message.push(0);
-    for word in [OPT, ROOM, 0, 0, 0] {
+    for word in [OPT, MAX_PAYLOAD, 0, 0, 0] {
         message.extend(word.to_be_bytes());
     }
     Ok(message)
@@ -77,7 +77,7 @@ fn answers(message: &[u8], id: u16, kind: RecordType) -> Result<Vec<String>> {
     let flags = reader.word()?.to_be_bytes();
     ensure!(
         flags[0] & 2 == 0,
-        "answer is cut off: more records than fit into {ROOM} bytes"
+        "answer is cut off: more records than fit into {MAX_PAYLOAD} bytes"
     );
     let code = flags[1] & 0x0f;
     ensure!(

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 
 use super::namespace::inside;
 
-/// A client that sends nothing is left after this time.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A connection to a client that sends or takes nothing is closed after this time.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An echo server on one port; dropping it closes the port.
 #[derive(Debug)]
@@ -58,14 +58,14 @@ fn serve(listener: &TcpListener, who: &str) {
     // Ends with the first error, which is the shutdown; what else accept reports on Linux is not survivable.
     while let Ok((stream, _)) = listener.accept() {
         let who = who.to_owned();
-        // Of its own, so that a client that hangs does not hold up the others; gone after PATIENCE at the latest.
+        // Of its own, so that a client that hangs does not delay the others; gone after CLIENT_TIMEOUT at the latest.
         thread::spawn(move || answer(&stream, &who));
     }
 }
 
 fn answer(stream: &TcpStream, who: &str) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let client = stream.peer_addr()?.ip();
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

@@ -14,9 +14,9 @@ use crate::process::Process;
 /// How kube-proxy programs the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyMode {
-    /// By `iptables-restore`.
+    /// `--proxy-mode=iptables`: rules written by `iptables-restore`.
     Iptables,
-    /// By `nft`.
+    /// `--proxy-mode=nftables`: rules written by `nft`.
     Nftables,
 }
 

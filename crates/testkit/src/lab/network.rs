@@ -87,7 +87,7 @@ impl Network {
 
     /// Makes a node's namespace anew. What ran in it ends; its pods are cut off, as a reboot ends them.
     pub(super) fn reboot_node(&self, name: &str) -> Result<()> {
-        let (node, position) = self.books().place_of(name)?;
+        let (node, position) = self.books().node_with_position(name)?;
         leftovers::kill_inside(std::slice::from_ref(&node.namespace))?;
         // The veth first: a namespace frees its devices only some time after its end.
         let device = self.subnet.node_device(position);

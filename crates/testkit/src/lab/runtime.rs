@@ -7,24 +7,28 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::Lab;
-use crate::runtime::{PodPlace, PodRuntime};
+use crate::runtime::{PodKey, PodRuntime};
 
 impl PodRuntime for Lab {
-    fn start<'a>(&'a self, place: &'a PodPlace) -> BoxFuture<'a, Result<Ipv4Addr>> {
+    fn start<'a>(&'a self, pod: &'a PodKey) -> BoxFuture<'a, Result<Ipv4Addr>> {
         async move {
-            if let Some(pod) = self.pods().into_iter().find(|pod| pod.name == place.pod) {
-                return Ok(pod.address);
+            if let Some(running) = self
+                .pods()
+                .into_iter()
+                .find(|running| running.name == pod.pod)
+            {
+                return Ok(running.address);
             }
-            Ok(self.add_pod(&place.node, &place.pod, None).await?.address)
+            Ok(self.add_pod(&pod.node, &pod.pod, None).await?.address)
         }
         .boxed()
     }
 
-    fn stop<'a>(&'a self, place: &'a PodPlace) -> BoxFuture<'a, Result<()>> {
-        self.remove_pod(&place.pod).boxed()
+    fn stop<'a>(&'a self, pod: &'a PodKey) -> BoxFuture<'a, Result<()>> {
+        self.remove_pod(&pod.pod).boxed()
     }
 
-    fn adopt(&self, _: &PodPlace, _: Ipv4Addr) {
+    fn adopt(&self, _: &PodKey, _: Ipv4Addr) {
         // A lab ends with its process, so it never meets pods of an earlier one.
     }
 }

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A body, its place among those that may be open, and the gauge that shows how many are.
+/// A body, its permit among those that may be open, and the gauge that shows how many are.
 pub(super) struct Counted {
     body: Body,
     gauge: Gauge,

@@ -1,8 +1,8 @@
-//! Sockets: connections in, within limits, until told to stop.
+//! Sockets: connections in, within limits, until shutdown.
 
-use super::identity::{Identity, subject};
 use super::tls::{Tls, TlsError};
 use super::{Answer, Caller, Server, boxed};
+use crate::identity::{Identity, subject};
 use edgegrid_runtime::shutdown::Shutdown;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -24,11 +24,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 /// How long a client may take to send a request's head, or to shake hands.
-const HEAD: Duration = Duration::from_secs(30);
-/// How long open answers may take once the wrapper is told to stop.
-const FAREWELL: Duration = Duration::from_secs(3);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long open answers may take after shutdown was requested.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// After an error of the socket itself, such as too many open files.
-const BREATH: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A socket to answer on.
 pub struct Socket {
@@ -65,7 +65,7 @@ impl Socket {
     }
 }
 
-/// Accepts connections until told to stop, then lets the open ones end.
+/// Accepts connections until shutdown, then lets the open ones end.
 pub(crate) async fn listen(
     server: Server,
     socket: Socket,
@@ -95,13 +95,13 @@ pub(crate) async fn listen(
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(BREATH).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
-    server.keeper.reader.stop();
-    if timeout(FAREWELL, graceful.shutdown()).await.is_err() {
-        tracing::info!("clients that did not end in time are cut off");
+    server.publisher.reader.stop();
+    if timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
+        tracing::info!("closing connections that did not end in time");
     }
     Ok(())
 }
@@ -113,14 +113,14 @@ async fn connection(server: Server, stream: TcpStream, tls: Option<TlsAcceptor>,
     metrics.connections.inc();
     match tls {
         None => serve(server, stream, Caller::Local, watcher).await,
-        Some(tls) => match timeout(HEAD, tls.accept(stream)).await {
+        Some(tls) => match timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let shown = stream.get_ref().1.peer_certificates();
                 let who: Option<Identity> = shown.and_then(|all| subject(all.first()?));
                 serve(server, stream, Caller::Remote(who), watcher).await;
             }
-            Ok(Err(error)) => tracing::debug!(%error, "no TLS came about"),
-            Err(_) => tracing::debug!("no TLS came about in time"),
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake timed out"),
         },
     }
     metrics.connections.dec();
@@ -137,12 +137,12 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(64 << 10);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .keep_alive_interval(Some(HEAD));
+        .keep_alive_interval(Some(HEAD_TIMEOUT));
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "connection ended");

@@ -1,4 +1,4 @@
-//! What is not held goes to the API server: with the caller's credentials if it has some, with the
+//! What is not served here goes to the API server: with the caller's credentials if it has some, with the
 //! wrapper's own only for the few things kube-proxy and CoreDNS need.
 
 use super::path::{Path, Target};
@@ -16,9 +16,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// How long the API server may take to start its answer.
-const ANSWER: Duration = Duration::from_mins(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 /// No request to be passed on is longer; that is the API server's own limit.
-const LONGEST: usize = 3 << 20;
+const MAX_BODY_BYTES: usize = 3 << 20;
 /// Headers that belong to one connection and not to the request.
 const HOP_BY_HOP: [HeaderName; 7] = [
     CONNECTION,
@@ -33,7 +33,7 @@ const HOP_BY_HOP: [HeaderName; 7] = [
 const HARMLESS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, USER_AGENT];
 
 impl Server {
-    /// Passes a request on, or says why not.
+    /// Passes a request on, or answers why not.
     pub(super) async fn pass(&self, parts: &Parts, body: super::Body, path: &Path) -> Answer {
         if parts.headers.contains_key(UPGRADE) || parts.method == Method::CONNECT {
             return refuse(&Status::bad_request(
@@ -50,9 +50,9 @@ impl Server {
             &self.link.bare
         };
         let uri = parts.uri.path_and_query().map_or("/", |uri| uri.as_str());
-        let body = match Limited::new(body, LONGEST).collect().await {
+        let body = match Limited::new(body, MAX_BODY_BYTES).collect().await {
             Ok(body) => body.to_bytes(),
-            Err(_) => return refuse(&Status::request_too_large(LONGEST)),
+            Err(_) => return refuse(&Status::request_too_large(MAX_BODY_BYTES)),
         };
         let mut request = Request::new(Body::from(body));
         *request.method_mut() = parts.method.clone();
@@ -61,7 +61,7 @@ impl Server {
             Ok(uri) => *request.uri_mut() = uri,
             Err(_) => return refuse(&Status::bad_request("the path cannot be passed on")),
         }
-        match timeout(ANSWER, client.send(request)).await {
+        match timeout(ANSWER_TIMEOUT, client.send(request)).await {
             Ok(Ok(response)) => {
                 let mut response = response.map(boxed);
                 for name in &HOP_BY_HOP {

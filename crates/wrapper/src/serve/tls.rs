@@ -1,4 +1,4 @@
-//! TLS for everything but loopback: own certificate, and client certificates of one authority.
+//! TLS for everything but loopback: own certificate, and client certificates of one CA.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ pub struct Tls {
     pub certificate: PathBuf,
     /// Key of the own certificate, PEM.
     pub key: PathBuf,
-    /// Authority whose client certificates are believed, PEM.
-    pub client_authority: PathBuf,
+    /// CA that signs client certificates, PEM.
+    pub client_ca: PathBuf,
     /// Whether a client may come without a certificate, to show a token.
     pub tokens: bool,
 }
@@ -36,8 +36,8 @@ pub enum TlsError {
     /// Certificate and key do not go together, or are of no use.
     #[error("certificate and key")]
     Pair(#[from] rustls::Error),
-    /// The authority is of no use.
-    #[error("client authority")]
+    /// The client CA is of no use.
+    #[error("client CA")]
     Authority(#[from] VerifierBuilderError),
 }
 
@@ -53,7 +53,7 @@ impl Tls {
             all.collect::<Result<Vec<_>, _>>().map_err(wrong(file))
         };
         let mut roots = RootCertStore::empty();
-        for root in certificates(&self.client_authority)? {
+        for root in certificates(&self.client_ca)? {
             roots.add(root)?;
         }
         let provider = Arc::new(crypto::ring::default_provider());

@@ -2,8 +2,8 @@
 
 use super::image::{Image, Record};
 use super::{FILE, SET_ASIDE};
-use crate::held::piece::Pressed;
-use crate::kinds::Kind;
+use crate::index::slice_entry::Compressed;
+use crate::kinds::ServedKind;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -18,7 +18,7 @@ const SLICE: u8 = b's';
 const ENDPOINTS: u8 = b'e';
 const END: u8 = b'z';
 /// Nothing that is written is as long.
-const LONGEST: usize = 64 << 20;
+const MAX_RECORD_BYTES: usize = 64 << 20;
 
 /// Why a snapshot was not used.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ pub(crate) enum Damaged {
 }
 
 /// Writes a snapshot in place of the old one; gives its size.
-pub(super) fn save(folder: &Path, image: &Image) -> io::Result<u64> {
+pub(crate) fn save(folder: &Path, image: &Image) -> io::Result<u64> {
     fs::create_dir_all(folder)?;
     let new = folder.join("view.snapshot.new");
     let mut out = Summing {
@@ -98,13 +98,13 @@ fn write(out: &mut impl Write, image: &Image) -> io::Result<()> {
     for sets in &image.stamped {
         put(out, STAMPED, &[&serde_json::to_vec(sets)?])?;
     }
-    for (kind, piece) in &image.pieces {
-        let tag = if *kind == Kind::Slices {
+    for (kind, entry) in &image.entries {
+        let tag = if *kind == ServedKind::Slices {
             SLICE
         } else {
             ENDPOINTS
         };
-        put(out, tag, &[piece.bytes()])?;
+        put(out, tag, &[entry.bytes()])?;
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ fn record(file: &mut impl Read) -> Result<Option<Record>, Damaged> {
     let mut length = [0; 4];
     file.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
-    if length > LONGEST {
+    if length > MAX_RECORD_BYTES {
         return Err(wrong("a record without end".to_owned()));
     }
     let mut bytes = vec![0; length];
@@ -167,10 +167,10 @@ fn record(file: &mut impl Read) -> Result<Option<Record>, Damaged> {
         (META, _) => Record::Meta(serde_json::from_slice(&bytes).map_err(json)?),
         (SET, _) => Record::Set(serde_json::from_slice(&bytes).map_err(json)?),
         (STAMPED, _) => Record::Stamped(serde_json::from_slice(&bytes).map_err(json)?),
-        (SLICE, _) => Record::Piece(Kind::Slices, Pressed::of(&bytes)),
-        (ENDPOINTS, _) => Record::Piece(Kind::Endpoints, Pressed::of(&bytes)),
+        (SLICE, _) => Record::SliceEntry(ServedKind::Slices, Compressed::from_bytes(&bytes)),
+        (ENDPOINTS, _) => Record::SliceEntry(ServedKind::Endpoints, Compressed::from_bytes(&bytes)),
         (OBJECT, Some((kind, text))) => {
-            let kind = Kind::ALL.get(usize::from(*kind));
+            let kind = ServedKind::ALL.get(usize::from(*kind));
             let kind = kind.ok_or_else(|| wrong("an object of no kind".to_owned()))?;
             Record::Object(*kind, text.to_vec())
         }

@@ -1,22 +1,22 @@
-//! The records of a snapshot as values: what the keeper gives, and what it takes back.
+//! The records of a snapshot as values: what the publisher gives, and what it takes back.
 
 use crate::feed::Feed;
-use crate::held::piece::Pressed;
-use crate::held::sets::Stamp;
-use crate::kinds::Kind;
-use crate::serve::tokens::Keys;
+use crate::index::sets::Stamp;
+use crate::index::slice_entry::Compressed;
+use crate::kinds::ServedKind;
+use crate::tokens::Keys;
 use edgegrid_listwatch::Memo;
 use edgegrid_store::Entry;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Whose view it is and how far it had come.
+/// The node of the view, and how far it had come.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) node: String,
     pub(crate) feeds: Vec<FeedMeta>,
-    /// The cluster's public keys, where tokens are believed.
+    /// The cluster's public keys, where tokens are accepted.
     #[serde(default)]
     pub(crate) keys: Option<Keys>,
 }
@@ -43,22 +43,22 @@ pub(crate) struct StampedSets {
     pub(crate) sets: Vec<(String, Stamp)>,
 }
 
-/// Everything to be written. Texts are shared with the keeper, so that it costs little to take.
+/// Everything to be written. Texts are shared with the publisher, so that it costs little to take.
 #[derive(Debug)]
 pub(crate) struct Image {
     pub(crate) meta: Meta,
-    pub(crate) objects: Vec<(Kind, Arc<Entry<Memo>>)>,
+    pub(crate) objects: Vec<(ServedKind, Arc<Entry<Memo>>)>,
     pub(crate) sets: Vec<NodeSet>,
     pub(crate) stamped: Vec<StampedSets>,
-    pub(crate) pieces: Vec<(Kind, Pressed)>,
+    pub(crate) entries: Vec<(ServedKind, Compressed)>,
 }
 
 /// One record that was read.
 #[derive(Debug)]
 pub(crate) enum Record {
     Meta(Meta),
-    Object(Kind, Vec<u8>),
+    Object(ServedKind, Vec<u8>),
     Set(NodeSet),
     Stamped(StampedSets),
-    Piece(Kind, Pressed),
+    SliceEntry(ServedKind, Compressed),
 }

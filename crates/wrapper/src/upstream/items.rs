@@ -4,7 +4,7 @@
 /// How deep in the text the items are: the list itself, then its `items`.
 const ITEM_DEPTH: usize = 2;
 /// What stands around the items is small; a server that sends more there is not to be trusted.
-const MOST_AROUND: usize = 1 << 20;
+const MAX_AROUND: usize = 1 << 20;
 
 /// Cuts items out of chunks of a list.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Items {
 
     /// Whether what stands around the items has become too much.
     pub(super) fn is_overgrown(&self) -> bool {
-        self.around.len() > MOST_AROUND
+        self.around.len() > MAX_AROUND
     }
 
     /// How many bytes at the start change nothing.

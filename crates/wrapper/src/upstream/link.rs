@@ -10,12 +10,12 @@ use tower::{BoxError, ServiceBuilder};
 use tower_http::decompression::DecompressionLayer;
 
 /// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A link that is cut without a word is found out after about this time and three tries.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_RETRIES: u32 = 3;
 /// Idle connections are given back after this time.
-const IDLE: Duration = Duration::from_mins(1);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The two ways to ask upstream.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects nothing yet; says what a kubeconfig lacks.
+    /// Makes both clients; nothing is connected yet. The error names what the kubeconfig lacks.
     pub fn new(config: &Config) -> Result<Self, kube::Error> {
         let mut bare = config.clone();
         bare.auth_info = kube::config::AuthInfo::default();
@@ -39,7 +39,7 @@ impl Link {
     }
 
     /// The same client for both: where no credentials are involved.
-    pub fn of(client: Client) -> Self {
+    pub fn from_client(client: Client) -> Self {
         Self {
             own: client.clone(),
             bare: client,
@@ -52,13 +52,13 @@ fn client(config: &Config) -> Result<Client, kube::Error> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(CONNECT));
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_keepalive_interval(Some(KEEPALIVE));
     connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     let connector = config.rustls_https_connector_with_connector(connector)?;
     let pool: Pool<_, Body> = Pool::builder(TokioExecutor::new())
-        .pool_idle_timeout(IDLE)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_max_idle_per_host(4)
         .pool_timer(TokioTimer::new())
         .build(connector);

@@ -1,12 +1,12 @@
 //! One list or watch: the request, and its answer taken in as it comes.
 
 use super::items::Items;
-use super::wire::{ListHead, Message, Trouble, message};
-use super::{LIVED, Upstream};
+use super::wire::{ListHead, Message, ReadError, message};
+use super::{MIN_WATCH_LIFE, Upstream};
 use crate::feed::{Feed, Selection};
-use crate::keeper::Believed;
-use crate::keeper::listing::Listing;
-use crate::kinds::Kind;
+use crate::kinds::ServedKind;
+use crate::publish::empty_list::{EmptyListGuard, ListOutcome};
+use crate::publish::listing::Listing;
 use bytes::{Buf, Bytes, BytesMut};
 use edgegrid_runtime::logging::chain;
 use http::header::{ACCEPT, USER_AGENT};
@@ -22,19 +22,19 @@ const LIST_OF_METADATA: &str =
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// How long a server may take to answer at all, and how long a list may be silent.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// A watch ends by itself after this time, plus up to as much again.
 const WATCH: u64 = 300;
 /// What a watch may be late.
-const LATE: Duration = Duration::from_secs(15);
+const GRACE: Duration = Duration::from_secs(15);
 /// No object is as large: etcd takes a tenth of it.
-const LONGEST_EVENT: usize = 16 << 20;
+const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// How an answer came to its end.
 #[derive(Debug)]
 pub(super) struct Ended {
     /// The revision to watch from; none to list again.
-    pub(super) go_on: Option<String>,
+    pub(super) resume_from: Option<String>,
     /// How many events and items there were.
     pub(super) events: u64,
 }
@@ -43,8 +43,8 @@ pub(super) struct Ended {
 enum Purpose<'a> {
     /// Changes after what is known.
     Follow,
-    /// First a list in the making; a second empty one in a row is believed.
-    List(Listing, &'a mut bool),
+    /// First a list in the making, and what guards against an empty one.
+    List(Listing, &'a mut EmptyListGuard),
 }
 
 impl Upstream {
@@ -53,14 +53,14 @@ impl Upstream {
         &self,
         feed: &Feed,
         selection: &Selection,
-        doubted: &mut bool,
-    ) -> Result<Ended, Trouble> {
+        guard: &mut EmptyListGuard,
+    ) -> Result<Ended, ReadError> {
         if self.stream_lists {
             let query = [
                 ("sendInitialEvents", "true"),
                 ("resourceVersionMatch", "NotOlderThan"),
             ];
-            let purpose = Purpose::List(self.keeper.listing(feed), doubted);
+            let purpose = Purpose::List(self.publisher.listing(feed), guard);
             return self.events(feed, selection, &query, purpose).await;
         }
         let accept = if selection.metadata_only {
@@ -69,25 +69,25 @@ impl Upstream {
             JSON
         };
         let asked = self.ask(selection, &[], accept).await;
-        if let Err(Trouble::Refused(StatusCode::NOT_FOUND)) = asked
-            && *feed == Feed::Kind(Kind::ServiceCidrs)
+        if let Err(ReadError::Refused(StatusCode::NOT_FOUND)) = asked
+            && *feed == Feed::Kind(ServedKind::ServiceCidrs)
         {
-            // Older servers have no such kind: there is nothing to hold.
-            let nothing = self.keeper.listing(feed);
-            self.keeper.relist(feed, nothing, "", true);
+            // Older servers have no such kind: there is nothing to know.
+            let nothing = self.publisher.listing(feed);
+            self.publisher.replace(feed, nothing, "");
         }
         let (listing, revision) = self.items(feed, asked?).await?;
-        self.believe(feed, listing, &revision, doubted)?;
+        self.relist(feed, listing, &revision, guard)?;
         if revision.is_empty() {
             // A server that gives no revisions; what the watch misses the next list shows.
             let ended = self.events(feed, selection, &[], Purpose::Follow).await?;
             return Ok(Ended {
-                go_on: None,
+                resume_from: None,
                 ..ended
             });
         }
         Ok(Ended {
-            go_on: Some(revision),
+            resume_from: Some(revision),
             events: 1,
         })
     }
@@ -98,45 +98,42 @@ impl Upstream {
         feed: &Feed,
         selection: &Selection,
         from: &str,
-    ) -> Result<Ended, Trouble> {
+    ) -> Result<Ended, ReadError> {
         let query = [("resourceVersion", from)];
         self.events(feed, selection, &query, Purpose::Follow).await
     }
 
-    fn believe(
+    fn relist(
         &self,
         feed: &Feed,
         listing: Listing,
         revision: &str,
-        doubted: &mut bool,
-    ) -> Result<(), Trouble> {
-        let confirmed = *doubted && !revision.is_empty();
-        *doubted = false;
-        if self.keeper.relist(feed, listing, revision, confirmed) == Believed::NotYet {
-            *doubted = true;
-            return Err(Trouble::Doubtful);
+        guard: &mut EmptyListGuard,
+    ) -> Result<(), ReadError> {
+        match self.publisher.relist(feed, listing, revision, guard) {
+            ListOutcome::Accepted => Ok(()),
+            ListOutcome::NeedsConfirmation => Err(ReadError::EmptyList),
         }
-        Ok(())
     }
 
     async fn items(
         &self,
         feed: &Feed,
         response: Response<Body>,
-    ) -> Result<(Listing, String), Trouble> {
+    ) -> Result<(Listing, String), ReadError> {
         let mut body = response.into_body();
         let mut items = Items::default();
-        let mut listing = self.keeper.listing(feed);
-        while let Some(chunk) = next_chunk(&mut body, Instant::now() + ANSWER).await? {
+        let mut listing = self.publisher.listing(feed);
+        while let Some(chunk) = next_chunk(&mut body, Instant::now() + ANSWER_TIMEOUT).await? {
             self.metrics.uplink_bytes.inc_by(chunk.len() as u64);
             items
-                .feed(&chunk, |item| self.keeper.push(feed, &mut listing, item))
-                .map_err(Trouble::Unreadable)?;
+                .feed(&chunk, |item| self.publisher.push(feed, &mut listing, item))
+                .map_err(ReadError::Unreadable)?;
             if items.is_overgrown() {
-                return Err(Trouble::Unreadable("no list".to_owned()));
+                return Err(ReadError::Unreadable("no list".to_owned()));
             }
         }
-        let around = items.finish().ok_or(Trouble::Cut)?;
+        let around = items.finish().ok_or(ReadError::Truncated)?;
         Ok((listing, ListHead::revision(&around)?))
     }
 
@@ -147,21 +144,21 @@ impl Upstream {
         selection: &Selection,
         query: &[(&str, &str)],
         mut purpose: Purpose<'_>,
-    ) -> Result<Ended, Trouble> {
-        let seconds = WATCH + self.metrics.spread() % WATCH;
+    ) -> Result<Ended, ReadError> {
+        let seconds = WATCH + self.jitter.lock().u64(..WATCH);
         let mut body = self.ask_for_events(selection, query, seconds).await?;
-        let deadline = Instant::now() + Duration::from_secs(seconds) + LATE;
+        let deadline = Instant::now() + Duration::from_secs(seconds) + GRACE;
         // A lite-apiserver that is cut off opens watches too, and ends them at once.
-        let (proof, mut proven) = (Instant::now() + LIVED, false);
+        let (proof, mut proven) = (Instant::now() + MIN_WATCH_LIFE, false);
         let (mut buffer, mut events) = (BytesMut::new(), 0);
         loop {
             let chunk = match next_chunk(&mut body, if proven { deadline } else { proof }).await {
-                Err(Trouble::Silence) if !proven => Bytes::new(),
+                Err(ReadError::Timeout) if !proven => Bytes::new(),
                 Ok(None) => break,
                 other => other?.unwrap_or_default(),
             };
             if !proven && matches!(purpose, Purpose::Follow) {
-                self.keeper.set_online(feed, true);
+                self.publisher.set_online(feed, true);
             }
             proven = true;
             self.metrics.uplink_bytes.inc_by(chunk.len() as u64);
@@ -173,15 +170,15 @@ impl Upstream {
                 events += 1;
                 buffer.advance(end + 1);
             }
-            if buffer.len() > LONGEST_EVENT {
-                return Err(Trouble::Unreadable("an event without end".to_owned()));
+            if buffer.len() > MAX_EVENT_BYTES {
+                return Err(ReadError::Unreadable("an event without end".to_owned()));
             }
         }
         // What is left is half an event: the link was cut in it, and it will come again.
         match purpose {
-            Purpose::List(..) => Err(Trouble::Cut),
+            Purpose::List(..) => Err(ReadError::Truncated),
             Purpose::Follow => Ok(Ended {
-                go_on: self.keeper.resume(feed),
+                resume_from: self.publisher.resume(feed),
                 events,
             }),
         }
@@ -193,28 +190,28 @@ impl Upstream {
         feed: &Feed,
         message: Message<'_>,
         purpose: Purpose<'a>,
-    ) -> Result<Purpose<'a>, Trouble> {
+    ) -> Result<Purpose<'a>, ReadError> {
         self.metrics.events.inc();
         match (message, purpose) {
-            (Message::Object(_, object), Purpose::List(mut listing, doubted)) => {
-                let pushed = self.keeper.push(feed, &mut listing, object);
-                pushed.map_err(Trouble::Unreadable)?;
-                return Ok(Purpose::List(listing, doubted));
+            (Message::Object(_, object), Purpose::List(mut listing, guard)) => {
+                let pushed = self.publisher.push(feed, &mut listing, object);
+                pushed.map_err(ReadError::Unreadable)?;
+                return Ok(Purpose::List(listing, guard));
             }
-            (Message::Bookmark { revision, ends }, Purpose::List(listing, doubted)) => {
+            (Message::Bookmark { revision, ends }, Purpose::List(listing, guard)) => {
                 if !ends {
-                    return Ok(Purpose::List(listing, doubted));
+                    return Ok(Purpose::List(listing, guard));
                 }
-                self.believe(feed, listing, &revision, doubted)?;
-                self.keeper.set_online(feed, true);
+                self.relist(feed, listing, &revision, guard)?;
+                self.publisher.set_online(feed, true);
             }
             (Message::Object(what, object), Purpose::Follow) => {
-                let taken = self.keeper.event(feed, what, object);
-                taken.map_err(Trouble::Unreadable)?;
+                let taken = self.publisher.event(feed, what, object);
+                taken.map_err(ReadError::Unreadable)?;
             }
             (Message::Bookmark { revision, .. }, Purpose::Follow) => {
-                let noted = self.keeper.bookmark(feed, &revision);
-                noted.map_err(Trouble::Unreadable)?;
+                let noted = self.publisher.bookmark(feed, &revision);
+                noted.map_err(ReadError::Unreadable)?;
             }
         }
         Ok(Purpose::Follow)
@@ -225,7 +222,7 @@ impl Upstream {
         selection: &Selection,
         query: &[(&str, &str)],
         seconds: u64,
-    ) -> Result<Body, Trouble> {
+    ) -> Result<Body, ReadError> {
         let seconds = seconds.to_string();
         let mut whole = vec![
             ("watch", "true"),
@@ -246,20 +243,20 @@ impl Upstream {
         selection: &Selection,
         query: &[(&str, &str)],
         accept: &str,
-    ) -> Result<Response<Body>, Trouble> {
+    ) -> Result<Response<Body>, ReadError> {
         let request = Request::get(uri(selection, query))
             .header(ACCEPT, accept)
             .header(USER_AGENT, &selection.user_agent)
             .body(Body::empty())
-            .map_err(|error| Trouble::Connection(error.to_string()))?;
-        let answer = timeout(ANSWER, self.client.send(request)).await;
+            .map_err(|error| ReadError::Connection(error.to_string()))?;
+        let answer = timeout(ANSWER_TIMEOUT, self.client.send(request)).await;
         let response = answer
-            .map_err(|_| Trouble::Silence)?
-            .map_err(|error| Trouble::Connection(chain(&error)))?;
+            .map_err(|_| ReadError::Timeout)?
+            .map_err(|error| ReadError::Connection(chain(&error)))?;
         match response.status() {
             StatusCode::OK => Ok(response),
-            StatusCode::GONE => Err(Trouble::TooOld),
-            other => Err(Trouble::Refused(other)),
+            StatusCode::GONE => Err(ReadError::TooOld),
+            other => Err(ReadError::Refused(other)),
         }
     }
 }
@@ -275,17 +272,17 @@ fn uri(selection: &Selection, query: &[(&str, &str)]) -> String {
 }
 
 /// The next bytes; none at the end.
-async fn next_chunk(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, Trouble> {
+async fn next_chunk(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, ReadError> {
     loop {
         let frame = timeout_at(deadline, body.frame()).await;
-        match frame.map_err(|_| Trouble::Silence)? {
+        match frame.map_err(|_| ReadError::Timeout)? {
             None => return Ok(None),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
                 }
             }
-            Some(Err(error)) => return Err(Trouble::Connection(chain(&error))),
+            Some(Err(error)) => return Err(ReadError::Connection(chain(&error))),
         }
     }
 }

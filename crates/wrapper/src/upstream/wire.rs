@@ -1,6 +1,6 @@
 //! What an API server writes around objects: events, the head of a list, and why it ends.
 
-use crate::keeper::Happened;
+use crate::publish::EventKind;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,38 +11,38 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Why an answer was of no use.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum ReadError {
     #[error("no connection: {0}")]
     Connection(String),
     #[error("no answer in time")]
-    Silence,
+    Timeout,
     #[error("answered {0}")]
     Refused(StatusCode),
     #[error("answer ended early")]
-    Cut,
+    Truncated,
     #[error("unreadable answer: {0}")]
     Unreadable(String),
     #[error("the revision to go on from is too old")]
     TooOld,
     #[error("error in the stream: {0}")]
-    Told(String),
-    #[error("everything is gone, it says; asking again")]
-    Doubtful,
+    ServerError(String),
+    #[error("the list is empty though objects are known, listing again before it counts")]
+    EmptyList,
 }
 
-impl Trouble {
+impl ReadError {
     /// Whether a watch may go on from where it was.
-    pub(super) fn go_on(&self) -> bool {
+    pub(super) fn keeps_revision(&self) -> bool {
         !matches!(
             self,
-            Trouble::TooOld | Trouble::Doubtful | Trouble::Unreadable(_)
+            ReadError::TooOld | ReadError::EmptyList | ReadError::Unreadable(_)
         )
     }
 }
 
-impl From<serde_json::Error> for Trouble {
+impl From<serde_json::Error> for ReadError {
     fn from(error: serde_json::Error) -> Self {
-        Trouble::Unreadable(error.to_string())
+        ReadError::Unreadable(error.to_string())
     }
 }
 
@@ -51,7 +51,7 @@ impl From<serde_json::Error> for Trouble {
 pub(super) enum Message<'a> {
     /// Something happened to an object. It has not been looked at: whoever reads it finds out
     /// whether it is one.
-    Object(Happened, &'a [u8]),
+    Object(EventKind, &'a [u8]),
     /// The watch has come this far.
     Bookmark {
         revision: String,
@@ -79,14 +79,14 @@ struct ListMeta {
 
 impl ListHead {
     /// The revision of a whole list; a page of one is an error, as nobody asked for pages.
-    pub(super) fn revision(text: &[u8]) -> Result<String, Trouble> {
+    pub(super) fn revision(text: &[u8]) -> Result<String, ReadError> {
         let head: Self = serde_json::from_slice(text)?;
         if head
             .metadata
             .r#continue
             .is_some_and(|token| !token.is_empty())
         {
-            return Err(Trouble::Unreadable("a page of a list".to_owned()));
+            return Err(ReadError::Unreadable("a page of a list".to_owned()));
         }
         Ok(head.metadata.resource_version.unwrap_or_default())
     }
@@ -122,7 +122,7 @@ struct Refusal {
 }
 
 /// Reads a line of a watch; an empty one is nothing, an error event is one.
-pub(super) fn message(line: &[u8]) -> Result<Option<Message<'_>>, Trouble> {
+pub(super) fn message(line: &[u8]) -> Result<Option<Message<'_>>, ReadError> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
@@ -132,8 +132,8 @@ pub(super) fn message(line: &[u8]) -> Result<Option<Message<'_>>, Trouble> {
     let event: Event<'_> = serde_json::from_slice(line)?;
     let object = event.object.get().as_bytes();
     match &*event.kind {
-        "ADDED" | "MODIFIED" => Ok(Some(Message::Object(Happened::Set, object))),
-        "DELETED" => Ok(Some(Message::Object(Happened::Gone, object))),
+        "ADDED" | "MODIFIED" => Ok(Some(Message::Object(EventKind::Applied, object))),
+        "DELETED" => Ok(Some(Message::Object(EventKind::Deleted, object))),
         "BOOKMARK" => {
             let Bookmark { metadata } = serde_json::from_slice(object)?;
             Ok(Some(Message::Bookmark {
@@ -142,17 +142,17 @@ pub(super) fn message(line: &[u8]) -> Result<Option<Message<'_>>, Trouble> {
             }))
         }
         "ERROR" => Err(refusal(object)),
-        other => Err(Trouble::Unreadable(format!("an event of type {other}"))),
+        other => Err(ReadError::Unreadable(format!("an event of type {other}"))),
     }
 }
 
 /// An event that is written as all API servers write it.
-fn usual(line: &[u8]) -> Option<(Happened, &[u8])> {
+fn usual(line: &[u8]) -> Option<(EventKind, &[u8])> {
     let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
-    let kinds: [(&[u8], Happened); 3] = [
-        (b"MODIFIED", Happened::Set),
-        (b"ADDED", Happened::Set),
-        (b"DELETED", Happened::Gone),
+    let kinds: [(&[u8], EventKind); 3] = [
+        (b"MODIFIED", EventKind::Applied),
+        (b"ADDED", EventKind::Applied),
+        (b"DELETED", EventKind::Deleted),
     ];
     kinds.into_iter().find_map(|(kind, what)| {
         let rest = rest.strip_prefix(kind)?;
@@ -160,17 +160,17 @@ fn usual(line: &[u8]) -> Option<(Happened, &[u8])> {
     })
 }
 
-/// Why a stream says it ends.
-fn refusal(object: &[u8]) -> Trouble {
+/// The error that ends a stream.
+fn refusal(object: &[u8]) -> ReadError {
     let Refusal {
         code,
         reason,
         message,
     } = serde_json::from_slice(object).unwrap_or_default();
     if code == StatusCode::GONE.as_u16() || reason == "Expired" {
-        return Trouble::TooOld;
+        return ReadError::TooOld;
     }
-    Trouble::Told(format!("{code} {message}"))
+    ReadError::ServerError(format!("{code} {message}"))
 }
 
 #[cfg(test)]
@@ -180,12 +180,12 @@ mod tests {
     #[test]
     fn an_event_is_read_however_it_is_written() {
         for (line, what) in [
-            (r#"{"type":"ADDED","object":{"a":1}}"#, Happened::Set),
+            (r#"{"type":"ADDED","object":{"a":1}}"#, EventKind::Applied),
             (
                 r#" { "object" : {"a":1}, "type":"MODIFIED" } "#,
-                Happened::Set,
+                EventKind::Applied,
             ),
-            (r#"{"type":"DELETED","object":{"a":1}}"#, Happened::Gone),
+            (r#"{"type":"DELETED","object":{"a":1}}"#, EventKind::Deleted),
         ] {
             let read = message(line.as_bytes()).unwrap();
             assert_eq!(read, Some(Message::Object(what, br#"{"a":1}"#)), "{line}");
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn only_an_expired_revision_or_nonsense_makes_it_list_again() {
-        for (line, go_on) in [
+        for (line, keeps) in [
             (r#"{"type":"ERROR","object":{"code":410}}"#, false),
             (r#"{"type":"ERROR","object":{"reason":"Expired"}}"#, false),
             (
@@ -212,8 +212,8 @@ mod tests {
             (r#"{"type":"#, false),
         ] {
             assert_eq!(
-                message(line.as_bytes()).unwrap_err().go_on(),
-                go_on,
+                message(line.as_bytes()).unwrap_err().keeps_revision(),
+                keeps,
                 "{line}"
             );
         }

@@ -39,7 +39,7 @@ const HEADLESS_ADDRESS: &str = "None";
 
 impl Rule {
     /// Reads the rule from a Service.
-    pub fn of(service: &Value) -> Self {
+    pub fn from_service(service: &Value) -> Self {
         let annotation = |name: &str| service["metadata"]["annotations"][name].as_str();
         let is_headless = service["spec"]["clusterIP"] == HEADLESS_ADDRESS;
         let is_opened = is_headless && annotation(annotation::HEADLESS) == Some(OPEN);
@@ -186,13 +186,19 @@ mod tests {
                 "spec": {"clusterIP": address},
             })
         };
-        let opened = Rule::of(&service("None"));
+        let opened = Rule::from_service(&service("None"));
         assert_eq!(opened.topology, Topology::Open);
         assert!(opened.keys().is_empty() && opened.naming_keys() == ["a".into()]);
-        assert_eq!(Rule::of(&service("10.0.0.1")).topology, keys(&["a"], false));
-        assert!(Rule::of(&service("10.0.0.1")).keep_external);
-        assert_eq!(Rule::of(&json!({})).topology, Topology::Open);
+        assert_eq!(
+            Rule::from_service(&service("10.0.0.1")).topology,
+            keys(&["a"], false)
+        );
+        assert!(Rule::from_service(&service("10.0.0.1")).keep_external);
+        assert_eq!(Rule::from_service(&json!({})).topology, Topology::Open);
         let number = json!({"metadata": {"annotations": {"topologyKeys": 7}}});
-        assert!(matches!(Rule::of(&number).topology, Topology::Malformed(_)));
+        assert!(matches!(
+            Rule::from_service(&number).topology,
+            Topology::Malformed(_)
+        ));
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// that the own node lacks.
 type Home = std::collections::BTreeMap<String, BTreeSet<NodeId>>;
 
-impl Place for Home {
+impl Locality for Home {
     fn has(&self, key: &str) -> bool {
         self.contains_key(key)
     }
@@ -80,8 +80,8 @@ fn home() -> impl Strategy<Value = Home> {
 }
 
 fn stays(rule: &Rule, all: &[Endpoint], home: &Home) -> Vec<bool> {
-    let verdict = decide(rule, &all.iter().copied(), home);
-    let one = |e: &Endpoint| fate(rule, verdict, *e, home) == Fate::Stays;
+    let selected = select(rule, &all.iter().copied(), home);
+    let one = |e: &Endpoint| visibility(rule, selected, *e, home) == Visibility::Visible;
     all.iter().map(one).collect()
 }
 
@@ -125,19 +125,22 @@ fn every_withheld_endpoint_says_why() {
         serving: true,
     };
     let fate_of = |rule: &Rule, one: Endpoint| {
-        let verdict = decide(rule, &[one, at(Some(1))].into_iter(), &home);
-        fate(rule, verdict, one, &home)
+        let selected = select(rule, &[one, at(Some(1))].into_iter(), &home);
+        visibility(rule, selected, one, &home)
     };
-    assert_eq!(fate_of(&keyed("a"), at(Some(1))), Fate::Stays);
-    assert_eq!(fate_of(&keyed("a"), at(Some(2))), Fate::NotSharing);
-    assert_eq!(fate_of(&keyed("a"), at(None)), Fate::NoNode);
-    assert_eq!(fate_of(&keyed("z"), at(Some(1))), Fate::Unlabelled);
+    assert_eq!(fate_of(&keyed("a"), at(Some(1))), Visibility::Visible);
+    assert_eq!(fate_of(&keyed("a"), at(Some(2))), Visibility::NotSharing);
+    assert_eq!(fate_of(&keyed("a"), at(None)), Visibility::NoNode);
+    assert_eq!(fate_of(&keyed("z"), at(Some(1))), Visibility::Unlabelled);
     let malformed = Rule {
         topology: Topology::Malformed(String::new()),
         keep_external: true,
         opened: Vec::new(),
     };
-    assert_eq!(fate_of(&malformed, at(Some(1))), Fate::Malformed);
-    let names: BTreeSet<_> = Fate::WITHHELD.iter().map(|(fate, _)| fate.name()).collect();
-    assert_eq!(names.len(), Fate::WITHHELD.len());
+    assert_eq!(fate_of(&malformed, at(Some(1))), Visibility::Malformed);
+    let names: BTreeSet<_> = Visibility::WITHHELD
+        .iter()
+        .map(|(visibility, _)| visibility.name())
+        .collect();
+    assert_eq!(names.len(), Visibility::WITHHELD.len());
 }

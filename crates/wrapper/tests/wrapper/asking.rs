@@ -2,7 +2,7 @@
 
 use crate::cloud::{Cloud, node, service, slice};
 use crate::{Running, eventually};
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::ServedKind;
 use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -15,16 +15,19 @@ pub(crate) fn two_units() -> Cloud {
     let cloud = Cloud::default();
     for (name, unit) in [("a-0", "a"), ("a-1", "a"), ("b-0", "b")] {
         cloud.put(
-            Kind::Nodes,
+            ServedKind::Nodes,
             &node(name, &[("unit", unit), ("kubernetes.io/hostname", name)]),
         );
     }
     cloud.put(
-        Kind::Namespaces,
+        ServedKind::Namespaces,
         &json!({ "metadata": { "name": "default" } }),
     );
-    cloud.put(Kind::Services, &service("web", Some(STRICT)));
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-0", "a-1", "b-0"]));
+    cloud.put(ServedKind::Services, &service("web", Some(STRICT)));
+    cloud.put(
+        ServedKind::Slices,
+        &slice("web-x", "web", &["a-0", "a-1", "b-0"]),
+    );
     cloud
 }
 

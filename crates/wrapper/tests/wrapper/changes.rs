@@ -4,7 +4,7 @@ use crate::asking::{SLICES, get, nodes, sees, two_units, view_of};
 use crate::cloud::{node, slice};
 use crate::eventually;
 use crate::mirror::{Mirror, Style};
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::ServedKind;
 
 #[tokio::test(start_paused = true)]
 async fn the_own_node_moves_and_the_old_site_is_dropped_at_once() {
@@ -15,14 +15,14 @@ async fn the_own_node_moves_and_the_old_site_is_dropped_at_once() {
         ("a", ["a-0", "a-1"]),
         ("b", ["a-0", "b-0"]),
     ] {
-        cloud.put(Kind::Nodes, &node("a-0", &[("unit", unit)]));
+        cloud.put(ServedKind::Nodes, &node("a-0", &[("unit", unit)]));
         sees(&client, SLICES, &wanted).await;
     }
-    cloud.put(Kind::Nodes, &node("a-0", &[]));
+    cloud.put(ServedKind::Nodes, &node("a-0", &[]));
     sees(&client, SLICES, &[]).await;
     let (_, why) = get(&client, "/debug/view?service=web").await;
     assert_eq!(
-        why["objects"][0]["endpoints"][0]["fate"],
+        why["objects"][0]["endpoints"][0]["visibility"],
         "own-node-unlabelled"
     );
 }
@@ -37,10 +37,10 @@ async fn what_does_not_concern_the_node_does_not_reach_its_clients() {
         let mut object = slice("web-x", "web", &["a-0", "a-1", "b-0"]);
         object["endpoints"][2]["conditions"]["ready"] = (n % 2 == 0).into();
         object["metadata"]["generation"] = n.into();
-        cloud.put(Kind::Slices, &object);
+        cloud.put(ServedKind::Slices, &object);
         tokio::task::yield_now().await;
     }
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-0", "b-0"]));
+    cloud.put(ServedKind::Slices, &slice("web-x", "web", &["a-0", "b-0"]));
     eventually("the one change that counts arrives", async || {
         mirror.pump(&mut |_| {}).await;
         let shown = nodes(&mirror.objects["default/web-x"]);

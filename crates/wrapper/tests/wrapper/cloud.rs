@@ -5,7 +5,7 @@ use crate::mirror::name;
 use bytes::Bytes;
 use edgegrid_listwatch::{Read, Reader, Store, storable};
 use edgegrid_store::Expect;
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::ServedKind;
 use futures::{FutureExt, StreamExt, stream};
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
@@ -51,7 +51,7 @@ impl Cloud {
         self
     }
 
-    pub(crate) fn put(&self, kind: Kind, object: &Value) {
+    pub(crate) fn put(&self, kind: ServedKind, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
         let namespace = object["metadata"]["namespace"].as_str();
         let key = kind.resource().key(namespace, name);
@@ -60,12 +60,12 @@ impl Cloud {
             .unwrap();
     }
 
-    pub(crate) fn delete(&self, kind: Kind, namespace: Option<&str>, name: &str) {
+    pub(crate) fn delete(&self, kind: ServedKind, namespace: Option<&str>, name: &str) {
         let key = kind.resource().key(namespace, name);
         self.store.delete(key, Expect::Anything).unwrap();
     }
 
-    pub(crate) fn all(&self, kind: Kind) -> Vec<Value> {
+    pub(crate) fn all(&self, kind: ServedKind) -> Vec<Value> {
         let stored = self.store.snapshot().under(&kind.resource().key_prefix);
         let values = stored
             .iter()
@@ -73,7 +73,12 @@ impl Cloud {
         values.collect()
     }
 
-    pub(crate) fn get(&self, kind: Kind, namespace: Option<&str>, name: &str) -> Option<Value> {
+    pub(crate) fn get(
+        &self,
+        kind: ServedKind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<Value> {
         let entry = self.store.get(&kind.resource().key(namespace, name))?;
         Some(serde_json::from_slice(entry.value()).unwrap())
     }
@@ -120,7 +125,7 @@ impl Cloud {
         if self.is_cut() {
             return self.while_cut(is_watch, &key);
         }
-        let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.path() == path) else {
+        let Some(kind) = ServedKind::ALL.into_iter().find(|kind| kind.path() == path) else {
             return Ok(plain(StatusCode::NOT_FOUND, Bytes::new()));
         };
         let accept = header("accept");

@@ -4,7 +4,7 @@ use crate::cloud::{Cloud, node, service, slice};
 use crate::mirror::{Mirror, Style};
 use crate::rule::expected_slices;
 use crate::{Running, eventually};
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::ServedKind;
 use http::Request;
 use kube::client::Body;
 use serde_json::json;
@@ -12,17 +12,20 @@ use std::path::Path;
 
 fn site(cloud: Cloud) -> Cloud {
     for (name, unit) in [("a-0", "a"), ("a-1", "a"), ("b-0", "b")] {
-        cloud.put(Kind::Nodes, &node(name, &[("unit", unit)]));
+        cloud.put(ServedKind::Nodes, &node(name, &[("unit", unit)]));
     }
     cloud.put(
-        Kind::Namespaces,
+        ServedKind::Namespaces,
         &json!({ "metadata": { "name": "default" } }),
     );
-    cloud.put(Kind::Services, &service("web", Some("[\"unit\"]")));
-    cloud.put(Kind::Services, &service("plain", None));
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-0", "a-1", "b-0"]));
+    cloud.put(ServedKind::Services, &service("web", Some("[\"unit\"]")));
+    cloud.put(ServedKind::Services, &service("plain", None));
     cloud.put(
-        Kind::Slices,
+        ServedKind::Slices,
+        &slice("web-x", "web", &["a-0", "a-1", "b-0"]),
+    );
+    cloud.put(
+        ServedKind::Slices,
         &slice("plain-x", "plain", &["a-0", "b-0", ""]),
     );
     cloud
@@ -30,7 +33,12 @@ fn site(cloud: Cloud) -> Cloud {
 
 async fn shows_the_rule(running: &Running, cloud: &Cloud, when: &str) {
     let wanted = expected_slices("a-0", cloud);
-    let mut mirror = Mirror::new(running.client(), &Kind::Slices.path(), Style::Paged, "");
+    let mut mirror = Mirror::new(
+        running.client(),
+        &ServedKind::Slices.path(),
+        Style::Paged,
+        "",
+    );
     eventually(when, async || {
         mirror.disconnect(None);
         mirror.pump(&mut |_| {}).await;
@@ -44,7 +52,7 @@ async fn shows_the_rule(running: &Running, cloud: &Cloud, when: &str) {
 }
 
 async fn age(running: &Running) -> Option<u64> {
-    let request = Request::get(Kind::Services.path())
+    let request = Request::get(ServedKind::Services.path())
         .body(Body::empty())
         .unwrap();
     let response = running.client().send(request).await.unwrap();
@@ -77,10 +85,15 @@ async fn a_restart_while_cut_off_serves_the_last_state_and_says_how_old_it_is() 
     shows_the_rule(&running, &cloud, "cut off, it shows the last state").await;
     tokio::time::sleep(std::time::Duration::from_secs(100)).await;
     assert!(age(&running).await.unwrap() >= 100);
-    let mut mirror = Mirror::new(running.client(), &Kind::Slices.path(), Style::Streamed, "");
+    let mut mirror = Mirror::new(
+        running.client(),
+        &ServedKind::Slices.path(),
+        Style::Streamed,
+        "",
+    );
     mirror.pump(&mut |_| {}).await;
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-1", "b-0"]));
-    cloud.delete(Kind::Slices, Some("default"), "plain-x");
+    cloud.put(ServedKind::Slices, &slice("web-x", "web", &["a-1", "b-0"]));
+    cloud.delete(ServedKind::Slices, Some("default"), "plain-x");
     cloud.cut(false);
     shows_the_rule(&running, &cloud, "online again, it shows the rule").await;
     eventually("the difference came as events", async || {
@@ -129,7 +142,7 @@ async fn a_damaged_or_foreign_snapshot_is_set_aside_and_nothing_of_it_is_served(
         damaged[at] ^= change;
         std::fs::write(&file, &damaged).unwrap();
         let running = Running::start("a-0", cloud.client(), Some(disk.path()));
-        let request = Request::get(Kind::Slices.path())
+        let request = Request::get(ServedKind::Slices.path())
             .body(Body::empty())
             .unwrap();
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -143,7 +156,7 @@ async fn a_damaged_or_foreign_snapshot_is_set_aside_and_nothing_of_it_is_served(
     }
     std::fs::write(&file, &whole).unwrap();
     let other = Running::start("b-0", cloud.client(), Some(disk.path()));
-    let request = Request::get(Kind::Slices.path())
+    let request = Request::get(ServedKind::Slices.path())
         .body(Body::empty())
         .unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -158,9 +171,9 @@ async fn behind_a_lite_apiserver_it_is_the_same_online_cut_off_and_restarted() {
     shows_the_rule(&running, &cloud, "online").await;
     on_disk(disk.path()).await;
     // These come by watches only, and are in its lists all the same, some of them twice.
-    cloud.put(Kind::Slices, &slice("web-y", "web", &["a-1", "b-0"]));
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-1", "b-0"]));
-    cloud.delete(Kind::Slices, Some("default"), "plain-x");
+    cloud.put(ServedKind::Slices, &slice("web-y", "web", &["a-1", "b-0"]));
+    cloud.put(ServedKind::Slices, &slice("web-x", "web", &["a-1", "b-0"]));
+    cloud.delete(ServedKind::Slices, Some("default"), "plain-x");
     shows_the_rule(&running, &cloud, "online, changed").await;
     cloud.cut(true);
     tokio::time::sleep(std::time::Duration::from_mins(10)).await;
@@ -180,7 +193,7 @@ async fn behind_a_lite_apiserver_it_is_the_same_online_cut_off_and_restarted() {
         running.crash().await;
     }
     let running = Running::start("a-0", cloud.client(), Some(disk.path()));
-    cloud.put(Kind::Nodes, &node("b-0", &[("unit", "a")]));
+    cloud.put(ServedKind::Nodes, &node("b-0", &[("unit", "a")]));
     cloud.cut(false);
     shows_the_rule(&running, &cloud, "online again").await;
 }
@@ -192,7 +205,7 @@ async fn an_empty_answer_is_not_believed_at_once() {
     shows_the_rule(&running, &cloud, "online").await;
     cloud.cut(true);
     for name in ["web-x", "plain-x"] {
-        cloud.delete(Kind::Slices, Some("default"), name);
+        cloud.delete(ServedKind::Slices, Some("default"), name);
     }
     cloud.compact();
     cloud.requests.lock().unwrap().clear();
@@ -201,7 +214,7 @@ async fn an_empty_answer_is_not_believed_at_once() {
     let asked = cloud.requests.lock().unwrap().clone();
     let lists = asked
         .iter()
-        .filter(|uri| uri.starts_with(&*Kind::Slices.path()) && !uri.contains("watch"));
+        .filter(|uri| uri.starts_with(&*ServedKind::Slices.path()) && !uri.contains("watch"));
     assert_eq!(
         lists.count(),
         2,

@@ -4,7 +4,7 @@
 
 use crate::cloud::{Cloud, node, service, slice};
 use crate::{Running, eventually};
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::ServedKind;
 use http::Request;
 use kube::client::Body;
 use serde_json::json;
@@ -147,15 +147,18 @@ fn two_sites() -> Cloud {
     let cloud = Cloud::default();
     for (name, unit, marker) in [("a-0", "a", "nodeunits.superedge.io"), ("b-0", "b", "")] {
         let labels = [("unit", unit), ("beijing", marker)];
-        cloud.put(Kind::Nodes, &node(name, &labels));
+        cloud.put(ServedKind::Nodes, &node(name, &labels));
     }
-    cloud.put(Kind::Services, &service("web", Some("[\"unit\"]")));
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["b-0", "a-0", "b-0"]));
+    cloud.put(ServedKind::Services, &service("web", Some("[\"unit\"]")));
+    cloud.put(
+        ServedKind::Slices,
+        &slice("web-x", "web", &["b-0", "a-0", "b-0"]),
+    );
     let addresses =
         json!([{ "ip": "10.0.0.0", "nodeName": "b-0" }, { "ip": "10.0.0.1", "nodeName": "a-0" }]);
     let metadata = json!({ "name": "web", "namespace": "default" });
     let endpoints = json!({ "metadata": metadata, "subsets": [{ "addresses": addresses }] });
-    cloud.put(Kind::Endpoints, &endpoints);
+    cloud.put(ServedKind::Endpoints, &endpoints);
     cloud
 }
 
@@ -177,7 +180,16 @@ async fn everything_is_ready(client: &kube::Client) {
 /// Sends one request; says whether it was a good one.
 async fn does_no_harm(client: &kube::Client, random: &mut Random) -> bool {
     let uri = uri(random);
-    let method = random.pick(&["GET", "GET", "GET", "GET", "POST", "PUT", "HEAD", "OPTIONS"]);
+    let method = random.pick(&[
+        "GET",
+        "GET",
+        "GET",
+        "GET",
+        "POST",
+        "PUT",
+        "HEAD_TIMEOUT",
+        "OPTIONS",
+    ]);
     let request = Request::builder().method(method).uri(&uri);
     let request = request.header("accept", random.pick(&ACCEPTS));
     let Ok(request) = request.body(Body::empty()) else {

@@ -3,7 +3,7 @@
 use crate::asking::{SLICES, get, nodes, sees, two_units, view_of};
 use crate::cloud::node;
 use crate::eventually;
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::ServedKind;
 use http::StatusCode;
 
 #[tokio::test(start_paused = true)]
@@ -11,7 +11,7 @@ async fn a_units_ingress_sees_that_units_endpoints_in_lists_too() {
     let cloud = two_units();
     for (name, unit) in [("a-1", "beijing"), ("b-0", "guangzhou")] {
         let labels = [("unit", &name[..1]), (unit, "nodeunits.superedge.io")];
-        cloud.put(Kind::Nodes, &node(name, &labels));
+        cloud.put(ServedKind::Nodes, &node(name, &labels));
     }
     let (_running, client) = view_of(&cloud).await;
     for (unit, wanted) in [("beijing", "a-1"), ("guangzhou", "b-0")] {
@@ -44,7 +44,7 @@ async fn a_units_ingress_sees_that_units_endpoints_in_lists_too() {
         );
     }
     cloud.put(
-        Kind::Nodes,
+        ServedKind::Nodes,
         &node(
             "a-0",
             &[("unit", "a"), ("beijing", "nodeunits.superedge.io")],

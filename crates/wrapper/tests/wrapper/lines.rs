@@ -3,7 +3,7 @@
 
 use crate::asking::{SLICES, get, sees, two_units, view_of};
 use crate::cloud::{node, slice};
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::ServedKind;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,9 +35,9 @@ async fn requests_heartbeats_and_changes_write_no_line() {
         get(&client, SLICES).await;
         let mut beating = node("a-0", &[("unit", "a"), ("kubernetes.io/hostname", "a-0")]);
         beating["status"] = json!({ "heartbeat": beat });
-        cloud.put(Kind::Nodes, &beating);
+        cloud.put(ServedKind::Nodes, &beating);
         let at = ["a-0", "a-1"][beat % 2];
-        cloud.put(Kind::Slices, &slice("web-x", "web", &[at, "b-0"]));
+        cloud.put(ServedKind::Slices, &slice("web-x", "web", &[at, "b-0"]));
         sees(&client, SLICES, &[at]).await;
     }
     assert_eq!(lines.0.load(Ordering::Relaxed), at_start);

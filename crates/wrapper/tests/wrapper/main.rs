@@ -44,7 +44,7 @@ impl Running {
     pub(crate) fn with(config: &Config, client: kube::Client) -> Self {
         let start = *START.get_or_init(tokio::time::Instant::now);
         let clock = move || Timestamp::constant(1_767_225_600, 0) + start.elapsed();
-        let wrapper = Wrapper::new(config, Link::of(client), Arc::new(clock));
+        let wrapper = Wrapper::new(config, Link::from_client(client), Arc::new(clock));
         let (trigger, stop) = shutdown::channel();
         #[expect(clippy::disallowed_methods, reason = "joined by stop()")]
         let task = tokio::spawn(wrapper.clone().run(Vec::new(), stop));

@@ -9,7 +9,7 @@ use crate::cloud::{Cloud, node, service, slice};
 use crate::mirror::{Mirror, Style, name};
 use crate::rule::expected_slices;
 use crate::{Running, eventually};
-use edgegrid_wrapper::{Config, Kind};
+use edgegrid_wrapper::{Config, ServedKind};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -73,19 +73,19 @@ impl World {
     fn new(seed: u64) -> Self {
         let cloud = Cloud::default();
         for (name, unit) in FIXED {
-            cloud.put(Kind::Nodes, &unit_node(name, Some(unit)));
+            cloud.put(ServedKind::Nodes, &unit_node(name, Some(unit)));
         }
         for name in STRICT {
-            cloud.put(Kind::Services, &service(name, Some("[\"unit\"]")));
+            cloud.put(ServedKind::Services, &service(name, Some("[\"unit\"]")));
         }
         cloud.put(
-            Kind::Namespaces,
+            ServedKind::Namespaces,
             &json!({ "metadata": { "name": "default" } }),
         );
         let disk = tempfile::tempdir().unwrap();
         let running = Running::start(OWN, cloud.client(), Some(disk.path()));
         let client = || running.client();
-        let path = Kind::Slices.path();
+        let path = ServedKind::Slices.path();
         let slices = (0..8).map(|at| {
             let style = if at % 2 == 0 {
                 Style::Paged
@@ -102,7 +102,7 @@ impl World {
         let slices = slices.collect();
         let services = vec![Mirror::new(
             client(),
-            &Kind::Services.path(),
+            &ServedKind::Services.path(),
             Style::Streamed,
             "",
         )];
@@ -147,7 +147,9 @@ impl World {
         };
         let name = format!("{service}-{}", self.random.below(2));
         if self.random.below(6) == 0 {
-            return self.cloud.delete(Kind::Slices, Some("default"), &name);
+            return self
+                .cloud
+                .delete(ServedKind::Slices, Some("default"), &name);
         }
         let count = self.random.below(5);
         let nodes: Vec<&str> = (0..count).map(|_| self.any_node()).collect();
@@ -162,7 +164,7 @@ impl World {
         if self.random.below(10) == 0 {
             object["addressType"] = "IPv6".into();
         }
-        self.cloud.put(Kind::Slices, &object);
+        self.cloud.put(ServedKind::Slices, &object);
     }
 
     fn any_node(&mut self) -> &'static str {
@@ -177,31 +179,36 @@ impl World {
         if self.random.below(4) == 0 {
             let name = self.random.pick(&STRICT);
             if self.random.below(2) == 0 {
-                return self.cloud.delete(Kind::Services, Some("default"), name);
+                return self
+                    .cloud
+                    .delete(ServedKind::Services, Some("default"), name);
             }
             return self
                 .cloud
-                .put(Kind::Services, &service(name, Some("[\"unit\"]")));
+                .put(ServedKind::Services, &service(name, Some("[\"unit\"]")));
         }
         let name = self.random.pick(&OTHERS);
         if self.random.below(5) == 0 {
-            return self.cloud.delete(Kind::Services, Some("default"), name);
+            return self
+                .cloud
+                .delete(ServedKind::Services, Some("default"), name);
         }
         let mut object = service(name, self.random.pick(&KEYS));
         if self.random.below(5) == 0 {
             object["metadata"]["annotations"]["edgegrid.io/external-endpoints"] = "keep".into();
         }
-        self.cloud.put(Kind::Services, &object);
+        self.cloud.put(ServedKind::Services, &object);
     }
 
     fn change_node(&mut self) {
         let name = self.random.pick(&MOVERS);
         match self.random.below(4) {
-            0 => self.cloud.delete(Kind::Nodes, None, name),
-            1 => self.cloud.put(Kind::Nodes, &unit_node(name, None)),
+            0 => self.cloud.delete(ServedKind::Nodes, None, name),
+            1 => self.cloud.put(ServedKind::Nodes, &unit_node(name, None)),
             _ => {
                 let unit = self.random.pick(&UNITS);
-                self.cloud.put(Kind::Nodes, &unit_node(name, Some(unit)));
+                self.cloud
+                    .put(ServedKind::Nodes, &unit_node(name, Some(unit)));
             }
         }
     }
@@ -242,7 +249,7 @@ impl World {
     async fn settle(&mut self) {
         self.cloud.cut(false);
         let slices = expected_slices(OWN, &self.cloud);
-        let services = all(&self.cloud, Kind::Services);
+        let services = all(&self.cloud, ServedKind::Services);
         let (mirrors, others) = (&mut self.slices, &mut self.services);
         eventually("every client sees what the rule says", async || {
             for (wanted, mirrors) in [(&slices, &mut *mirrors), (&services, &mut *others)] {
@@ -280,7 +287,7 @@ fn unit_node(name: &str, unit: Option<&str>) -> Value {
     }
 }
 
-fn all(cloud: &Cloud, kind: Kind) -> BTreeMap<String, Value> {
+fn all(cloud: &Cloud, kind: ServedKind) -> BTreeMap<String, Value> {
     cloud
         .all(kind)
         .into_iter()

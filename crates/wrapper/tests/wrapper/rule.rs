@@ -2,15 +2,15 @@
 
 use super::cloud::Cloud;
 use super::mirror::name;
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::ServedKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// All slices as the own node is to see them.
 pub(crate) fn expected_slices(own: &str, cloud: &Cloud) -> BTreeMap<String, Value> {
-    let slices = cloud.all(Kind::Slices);
+    let slices = cloud.all(ServedKind::Slices);
     let nodes: BTreeMap<String, Value> = cloud
-        .all(Kind::Nodes)
+        .all(ServedKind::Nodes)
         .into_iter()
         .map(|node| (text(&node["metadata"]["name"]), node))
         .collect();
@@ -34,7 +34,7 @@ pub(crate) fn expected_slices(own: &str, cloud: &Cloud) -> BTreeMap<String, Valu
             })
             .flat_map(|other| other["endpoints"].as_array().unwrap())
             .collect();
-        let found = cloud.get(Kind::Services, Some("default"), &service);
+        let found = cloud.get(ServedKind::Services, Some("default"), &service);
         let stays = choice(found.as_ref(), &all, &shares);
         let mut slice = slice.clone();
         slice["endpoints"]

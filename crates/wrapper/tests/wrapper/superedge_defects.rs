@@ -6,7 +6,7 @@ use crate::cloud::{node, service, slice};
 use crate::mirror::{Mirror, Style};
 use crate::{Running, eventually};
 use edgegrid_store::Limits;
-use edgegrid_wrapper::{Config, Kind};
+use edgegrid_wrapper::{Config, ServedKind};
 use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn a_watch_goes_on_exactly_where_the_list_ended() {
     let (_running, client) = view_of(&cloud).await;
     let (_, list) = get(&client, SLICES).await;
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-1", "b-0"]));
+    cloud.put(ServedKind::Slices, &slice("web-x", "web", &["a-1", "b-0"]));
     sees(&client, SLICES, &["a-1"]).await;
     let path = format!("{SLICES}?watch=true&timeoutSeconds=1&resourceVersion={revision}");
     let (_, events) = get(&client, &path).await;
@@ -63,7 +63,7 @@ async fn a_hundred_watches_and_one_that_never_reads_leave_nothing_behind() {
         } else {
             ["a-1", "b-0"]
         };
-        cloud.put(Kind::Slices, &slice("web-x", "web", &nodes));
+        cloud.put(ServedKind::Slices, &slice("web-x", "web", &nodes));
         tokio::task::yield_now().await;
     }
     sees(&client, SLICES, &["a-1"]).await;
@@ -89,9 +89,9 @@ async fn what_was_deleted_while_cut_off_goes_when_the_link_is_back() {
     let mut mirror = Mirror::new(client.clone(), SLICES, Style::Streamed, "");
     mirror.pump(&mut |_| {}).await;
     cloud.cut(true);
-    cloud.delete(Kind::Slices, Some("default"), "web-x");
-    cloud.delete(Kind::Services, Some("default"), "web");
-    cloud.put(Kind::Slices, &slice("other", "none", &["a-0"]));
+    cloud.delete(ServedKind::Slices, Some("default"), "web-x");
+    cloud.delete(ServedKind::Services, Some("default"), "web");
+    cloud.put(ServedKind::Slices, &slice("other", "none", &["a-0"]));
     cloud.compact();
     cloud.cut(false);
     eventually("the client has heard of it", async || {
@@ -111,16 +111,16 @@ async fn what_was_deleted_while_cut_off_goes_when_the_link_is_back() {
 async fn a_slice_belongs_by_label_and_without_its_service_it_shows_nothing() {
     let cloud = two_units();
     cloud.put(
-        Kind::Slices,
+        ServedKind::Slices,
         &slice("quite-another-name", "web", &["b-0", "a-1"]),
     );
     cloud.put(
-        Kind::Slices,
+        ServedKind::Slices,
         &slice("web-of-nobody", "not-there", &["a-0", "b-0"]),
     );
     let mut unlabelled = slice("web-y", "web", &["a-0"]);
     unlabelled["metadata"]["labels"] = json!({});
-    cloud.put(Kind::Slices, &unlabelled);
+    cloud.put(ServedKind::Slices, &unlabelled);
     let (_running, client) = view_of(&cloud).await;
     sees(&client, SLICES, &["a-0", "a-1", "a-1"]).await;
     let (_, list) = get(&client, SLICES).await;
@@ -130,14 +130,14 @@ async fn a_slice_belongs_by_label_and_without_its_service_it_shows_nothing() {
         "edited, never dropped"
     );
 
-    cloud.delete(Kind::Services, Some("default"), "web");
+    cloud.delete(ServedKind::Services, Some("default"), "web");
     sees(&client, SLICES, &[]).await;
-    cloud.put(Kind::Services, &service("web", Some(STRICT)));
+    cloud.put(ServedKind::Services, &service("web", Some(STRICT)));
     sees(&client, SLICES, &["a-0", "a-1", "a-1"]).await;
     let (_, why) = get(&client, "/debug/view?service=default/not-there").await;
     assert_eq!(why["known"], false);
     assert_eq!(
-        why["objects"][0]["endpoints"][0]["fate"],
+        why["objects"][0]["endpoints"][0]["visibility"],
         "service-not-seen"
     );
 }
@@ -147,16 +147,16 @@ async fn keys_are_tried_in_order_and_a_star_is_the_last_resort() {
     let cloud = two_units();
     let (_running, client) = view_of(&cloud).await;
     let hostname = "[\"kubernetes.io/hostname\",\"unit\",\"*\"]";
-    cloud.put(Kind::Services, &service("web", Some(hostname)));
+    cloud.put(ServedKind::Services, &service("web", Some(hostname)));
     sees(&client, SLICES, &["a-0"]).await;
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-1", "b-0"]));
+    cloud.put(ServedKind::Slices, &slice("web-x", "web", &["a-1", "b-0"]));
     sees(&client, SLICES, &["a-1"]).await;
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["b-0"]));
+    cloud.put(ServedKind::Slices, &slice("web-x", "web", &["b-0"]));
     sees(&client, SLICES, &["b-0"]).await;
-    cloud.put(Kind::Services, &service("web", Some("[\"unit\"]")));
+    cloud.put(ServedKind::Services, &service("web", Some("[\"unit\"]")));
     sees(&client, SLICES, &[]).await;
-    cloud.put(Kind::Services, &service("web", Some("not a list")));
-    cloud.put(Kind::Slices, &slice("web-x", "web", &["a-0"]));
+    cloud.put(ServedKind::Services, &service("web", Some("not a list")));
+    cloud.put(ServedKind::Slices, &slice("web-x", "web", &["a-0"]));
     sees(&client, SLICES, &[]).await;
     let (_, metrics) = get(&client, "/metrics").await;
     assert!(
@@ -175,10 +175,10 @@ async fn nodes_of_other_sites_are_never_asked_for() {
     for heartbeat in 0..50 {
         let mut beating = node("b-0", &[("unit", "b")]);
         beating["status"] = json!({ "heartbeat": heartbeat });
-        cloud.put(Kind::Nodes, &beating);
+        cloud.put(ServedKind::Nodes, &beating);
     }
     let before = get(&client, "/metrics").await.1;
-    cloud.put(Kind::Nodes, &node("b-0", &[("unit", "a")]));
+    cloud.put(ServedKind::Nodes, &node("b-0", &[("unit", "a")]));
     sees(&client, SLICES, &["a-0", "a-1", "b-0"]).await;
     let after = get(&client, "/metrics").await.1;
     let events = |text: &Value| {
@@ -323,9 +323,9 @@ async fn nothing_is_answered_before_it_is_known_and_then_all_of_it() {
     cloud.cut(true);
     let running = Running::start("a-0", cloud.client(), None);
     let client = running.client();
-    for kind in Kind::ALL {
+    for kind in ServedKind::ALL {
         let path = match kind {
-            Kind::Nodes => "/api/v1/nodes/a-0".to_owned(),
+            ServedKind::Nodes => "/api/v1/nodes/a-0".to_owned(),
             kind => kind.path(),
         };
         let request = Request::get(&path).body(Body::empty()).unwrap();
@@ -351,12 +351,12 @@ async fn endpoints_follow_their_annotations() {
             "subsets": [{ "addresses": [{ "ip": "192.0.2.1" }], "ports": [{ "name": "https", "port": 6443 }] }],
         })
     };
-    cloud.put(Kind::Services, &service("kubernetes", None));
-    cloud.put(Kind::Endpoints, &endpoints(json!({})));
+    cloud.put(ServedKind::Services, &service("kubernetes", None));
+    cloud.put(ServedKind::Endpoints, &endpoints(json!({})));
     let mut of_web = endpoints(json!({}));
     of_web["metadata"]["name"] = "web".into();
     of_web["subsets"] = json!([{ "addresses": [{ "ip": "10.0.0.1", "nodeName": "a-1" }, { "ip": "10.0.0.2", "nodeName": "b-0" }] }]);
-    cloud.put(Kind::Endpoints, &of_web);
+    cloud.put(ServedKind::Endpoints, &of_web);
     let (_running, client) = view_of(&cloud).await;
     assert!(
         !cloud
@@ -369,7 +369,7 @@ async fn endpoints_follow_their_annotations() {
     );
     sees(&client, "/api/v1/endpoints", &["a-1"]).await;
     let local = json!({ "superedge.io/local-endpoint": "169.254.20.11", "superedge.io/local-port": "51003" });
-    cloud.put(Kind::Endpoints, &endpoints(local));
+    cloud.put(ServedKind::Endpoints, &endpoints(local));
     eventually("the node's own proxy stands in", async || {
         let (_, answer) = get(&client, "/api/v1/namespaces/default/endpoints/kubernetes").await;
         let address = &answer["subsets"][0]["addresses"][0]["ip"];

@@ -4,7 +4,7 @@ use crate::cloud::{Cloud, node, service, slice};
 use crate::mirror::strip;
 use crate::rule::expected_slices;
 use crate::{Running, eventually};
-use edgegrid_wrapper::Kind;
+use edgegrid_wrapper::ServedKind;
 use futures::StreamExt;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::WatchStreamExt;
@@ -43,10 +43,10 @@ async fn churn(cloud: &Cloud, round: usize) {
     for n in 0..30 {
         let nodes: &[&str] = [&["a-0", "b-0"][..], &["a-1"], &["b-0"], &[]][(round + n) % 4];
         let name = format!("web-{}", n % 7);
-        cloud.put(Kind::Slices, &slice(&name, "web", nodes));
+        cloud.put(ServedKind::Slices, &slice(&name, "web", nodes));
         if n % 10 == 3 {
             let name = format!("web-{}", (n + 3) % 7);
-            cloud.delete(Kind::Slices, Some("default"), &name);
+            cloud.delete(ServedKind::Slices, Some("default"), &name);
         }
         tokio::task::yield_now().await;
     }
@@ -69,9 +69,9 @@ async fn holds_the_rule(store: &Store<EndpointSlice>, cloud: &Cloud) {
 async fn kube_runtimes_watcher_misses_nothing() {
     let (cloud, disk) = (Cloud::default(), tempfile::tempdir().unwrap());
     for (name, unit) in [("a-0", "a"), ("a-1", "a"), ("b-0", "b")] {
-        cloud.put(Kind::Nodes, &node(name, &[("unit", unit)]));
+        cloud.put(ServedKind::Nodes, &node(name, &[("unit", unit)]));
     }
-    cloud.put(Kind::Services, &service("web", Some("[\"unit\"]")));
+    cloud.put(ServedKind::Services, &service("web", Some("[\"unit\"]")));
     let mut running = Running::start("a-0", cloud.client(), Some(disk.path()));
     let current = Arc::new(Mutex::new(running.client()));
     let mut stores = Vec::new();

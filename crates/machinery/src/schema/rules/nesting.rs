@@ -23,7 +23,7 @@ pub(super) fn check(text: &str) -> Result<(), String> {
             return Ok(());
         }
         if scan.depth() > LIMIT {
-            return Err("nests too deep to be judged".to_owned());
+            return Err("nests too deep to be evaluated".to_owned());
         }
         if (negates && before == '!') || minus {
             return Err("compilation failed: repeated negation is not supported".to_owned());

@@ -40,7 +40,7 @@ impl Bindings {
         old: Option<&serde_json::Value>,
         root: bool,
     ) -> Self {
-        let convert = |json| value::of(json, Some(schema), root);
+        let convert = |json| value::from_json(json, Some(schema), root);
         Self {
             new: convert(new),
             old: old.map(convert),
@@ -96,9 +96,9 @@ impl Program {
     }
 
     /// Runs a rule; with `optional`, `oldSelf` is an optional value and always there.
-    pub(super) fn holds(&self, bindings: &Bindings, optional: bool) -> Result<bool, String> {
+    pub(super) fn is_true(&self, bindings: &Bindings, optional: bool) -> Result<bool, String> {
         match self.run(bindings, optional) {
-            Ok(Value::Bool(holds)) => Ok(holds),
+            Ok(Value::Bool(is_true)) => Ok(is_true),
             Ok(_) => Err("must evaluate to a bool".to_owned()),
             Err(error) => Err(complaint(&error)),
         }

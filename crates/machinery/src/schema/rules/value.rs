@@ -47,7 +47,7 @@ conversions! {
 }
 
 /// Converts a value; of the metadata of a resource only the names are visible to rules.
-pub(super) fn of(json: &Json, schema: Option<&Schema>, root: bool) -> Value {
+pub(super) fn from_json(json: &Json, schema: Option<&Schema>, root: bool) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(value) => Value::Bool(*value),
@@ -56,7 +56,10 @@ pub(super) fn of(json: &Json, schema: Option<&Schema>, root: bool) -> Value {
         Json::Array(items) => {
             let below = schema.and_then(|schema| schema.items.as_deref());
             Value::List(Arc::new(
-                items.iter().map(|item| of(item, below, false)).collect(),
+                items
+                    .iter()
+                    .map(|item| from_json(item, below, false))
+                    .collect(),
             ))
         }
         Json::Object(map) => {
@@ -65,7 +68,7 @@ pub(super) fn of(json: &Json, schema: Option<&Schema>, root: bool) -> Value {
             let member = |(name, value): (&String, &Json)| {
                 let converted = match name.as_str() {
                     "metadata" if is_resource => metadata(value),
-                    _ => of(value, schema.and_then(|schema| schema.child(name)), false),
+                    _ => from_json(value, schema.and_then(|schema| schema.child(name)), false),
                 };
                 let name = if is_map { name.clone() } else { escape(name) };
                 (Key::String(Arc::new(name)), converted)

@@ -7,20 +7,20 @@ use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
 use super::Monitor;
-use super::view::{Seen, Wish};
-use crate::bench::SET;
+use super::view::{ObservedPod, WantedSet};
+use crate::fixtures::SET;
 
 impl Monitor {
-    pub(crate) fn claim_told(&mut self, event: Event<PersistentVolumeClaim>, now: Timestamp) {
+    pub(crate) fn observe_claim(&mut self, event: Event<PersistentVolumeClaim>, now: Timestamp) {
         match event {
-            Event::Apply(claim) | Event::InitApply(claim) => self.claim_is(&claim, now),
-            Event::Delete(claim) => self.claim_is_gone(&claim),
+            Event::Apply(claim) | Event::InitApply(claim) => self.apply_claim(&claim, now),
+            Event::Delete(claim) => self.delete_claim(&claim),
             Event::Init | Event::InitDone => return,
         }
         self.events += 1;
     }
 
-    fn claim_is(&mut self, claim: &PersistentVolumeClaim, now: Timestamp) {
+    fn apply_claim(&mut self, claim: &PersistentVolumeClaim, now: Timestamp) {
         let (name, owners) = (claim.name_any(), claim.owner_references().to_vec());
         let known = self.claims.insert(name.clone(), owners.clone());
         // One that is made has no owner yet, whatever the policy.
@@ -28,9 +28,9 @@ impl Monitor {
             None => owners.is_empty(),
             Some(known) if known == owners => true,
             Some(_) => self
-                .wishes(now)
+                .accepted_sets(now)
                 .iter()
-                .any(|wish| kinds(&owners) == owner(wish, ordinal(&name)).as_slice()),
+                .any(|set| kinds(&owners) == owner(set, ordinal(&name)).as_slice()),
         };
         if !is_fine {
             let owners = kinds(&owners);
@@ -39,7 +39,7 @@ impl Monitor {
     }
 
     /// The garbage collector takes what a pod owned that is gone; a set that exists loses nothing else.
-    fn claim_is_gone(&mut self, claim: &PersistentVolumeClaim) {
+    fn delete_claim(&mut self, claim: &PersistentVolumeClaim) {
         let name = claim.name_any();
         let owners = self.claims.remove(&name).unwrap_or_default();
         let is_expected = self.expected.contains(&claim.uid().unwrap_or_default());
@@ -49,7 +49,7 @@ impl Monitor {
     }
 
     /// A pod that is made finds its claim there.
-    pub(super) fn check_claim_of(&mut self, new: &Seen) {
+    pub(super) fn check_claim_of(&mut self, new: &ObservedPod) {
         let has_claims = self.set.as_ref().is_some_and(|set| set.has_claims);
         let claim = format!("data-{}", new.name);
         if has_claims && !self.claims.contains_key(&claim) {
@@ -63,9 +63,9 @@ fn kinds(owners: &[OwnerReference]) -> Vec<&str> {
 }
 
 /// Whom the policy gives the claim of an ordinal to.
-fn owner(wish: &Wish, ordinal: i64) -> Option<&'static str> {
-    let is_wanted = (wish.start..wish.start + wish.replicas).contains(&ordinal);
-    match (is_wanted, wish.keeps_scaled, wish.keeps_deleted) {
+fn owner(set: &WantedSet, ordinal: i64) -> Option<&'static str> {
+    let is_wanted = (set.start..set.start + set.replicas).contains(&ordinal);
+    match (is_wanted, set.keeps_scaled, set.keeps_deleted) {
         (false, false, _) => Some("Pod"),
         (_, _, false) => Some("StatefulSet"),
         _ => None,

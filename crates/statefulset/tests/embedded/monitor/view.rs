@@ -5,12 +5,12 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use crate::bench::SET;
+use crate::fixtures::SET;
 
-/// What a user asks for.
+/// What a user asks for in the spec of the set.
 #[derive(Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "fields of a set's spec")]
-pub(super) struct Wish {
+pub(super) struct WantedSet {
     pub(super) start: i64,
     pub(super) replicas: i64,
     pub(super) is_ordered: bool,
@@ -25,10 +25,10 @@ pub(super) struct Wish {
     pub(super) has_claims: bool,
 }
 
-/// A pod as it was last told.
+/// A pod as it was last observed.
 #[derive(Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "any of them may hold")]
-pub(super) struct Seen {
+#[expect(clippy::struct_excessive_bools, reason = "any of them may be true")]
+pub(super) struct ObservedPod {
     pub(super) name: String,
     pub(super) ordinal: i64,
     pub(super) is_ours: bool,
@@ -43,7 +43,7 @@ pub(super) struct Seen {
     pub(super) finished_since: Option<Timestamp>,
 }
 
-pub(super) fn wish(set: &StatefulSet) -> Wish {
+pub(super) fn wanted_set(set: &StatefulSet) -> WantedSet {
     let spec = &set.spec;
     let rolling = spec
         .update_strategy
@@ -61,7 +61,7 @@ pub(super) fn wish(set: &StatefulSet) -> Wish {
         .as_ref()
         .map(|spec| spec.containers.clone())
         .unwrap_or_default();
-    Wish {
+    WantedSet {
         start: spec
             .ordinals
             .as_ref()
@@ -89,7 +89,11 @@ pub(super) fn wish(set: &StatefulSet) -> Wish {
     }
 }
 
-pub(super) fn seen(pod: &Pod, known: Option<&Seen>, now: Timestamp) -> Option<Seen> {
+pub(super) fn observed_pod(
+    pod: &Pod,
+    known: Option<&ObservedPod>,
+    now: Timestamp,
+) -> Option<ObservedPod> {
     let name = pod.name_any();
     let ordinal = name.strip_prefix(&format!("{SET}-"))?.parse().ok()?;
     let status = pod.status.clone().unwrap_or_default();
@@ -103,7 +107,7 @@ pub(super) fn seen(pod: &Pod, known: Option<&Seen>, now: Timestamp) -> Option<Se
     let is_finished = phase == "Failed" || phase == "Succeeded";
     let is_unfit = !is_ready || is_leaving;
     let since = |is: bool, before: Option<Timestamp>| is.then(|| before.unwrap_or(now));
-    Some(Seen {
+    Some(ObservedPod {
         ordinal,
         is_ours: pod
             .owner_references()

@@ -1,7 +1,7 @@
 use super::*;
 use crate::feed::Feed;
-use crate::held::sets::Stamp;
-use crate::keeper::Keeper;
+use crate::index::sets::Stamp;
+use crate::publish::Publisher;
 use crate::snapshot::{Meta, NodeSet, StampedSets};
 use edgegrid_listwatch::Store;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn image() -> Image {
     };
     let store = Store::default();
     let service = r#"{"metadata":{"name":"web","namespace":"default","annotations":{"topologyKeys":"[\"unit\"]"}}}"#;
-    let key = Kind::Services.resource().key(Some("default"), "web");
+    let key = ServedKind::Services.resource().key(Some("default"), "web");
     store
         .put(key.clone(), service, edgegrid_store::Expect::Anything)
         .unwrap();
@@ -30,7 +30,7 @@ fn image() -> Image {
             feeds: Vec::new(),
             keys: None,
         },
-        objects: vec![(Kind::Services, store.get(&key).unwrap())],
+        objects: vec![(ServedKind::Services, store.get(&key).unwrap())],
         sets: vec![NodeSet {
             feed,
             nodes: vec!["a-0".to_owned()],
@@ -39,7 +39,7 @@ fn image() -> Image {
             feed: Feed::Sets("a".to_owned()),
             sets: vec![("default/db-a".to_owned(), stamp)],
         }],
-        pieces: vec![(Kind::Slices, Pressed::press(slice))],
+        entries: vec![(ServedKind::Slices, Compressed::new(slice))],
     }
 }
 
@@ -57,9 +57,9 @@ fn sealed(mut body: Vec<u8>) -> Vec<u8> {
     body
 }
 
-fn keeper() -> Keeper {
+fn publisher() -> Publisher {
     let clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
-    Keeper::new("a-0", Store::default(), false, 1, clock)
+    Publisher::new("a-0", Store::default(), false, 1, clock)
 }
 
 #[test]
@@ -102,6 +102,6 @@ proptest! {
         }
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(FILE), sealed(bytes)).unwrap();
-        let _ = keeper().restore(folder.path());
+        let _ = publisher().restore(folder.path());
     }
 }

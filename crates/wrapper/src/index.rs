@@ -2,21 +2,21 @@
 //!
 //! ```text
 //! services: rule of each         own: name and labels of this node
-//! pieces:   slices, Endpoints    peers: per key in use, the nodes with the own value
+//! entries:  slices, Endpoints    peers: per key in use, the nodes with the own value
 //! ```
 //!
-//! A change is answered with the names of the services it touches; only those are judged again.
+//! A change is answered with the names of the services it touches; only those are filtered again.
 
-pub(crate) mod judge;
+pub(crate) mod filter;
 pub(crate) mod nodes;
-pub(crate) mod piece;
 pub(crate) mod sets;
+pub(crate) mod slice_entry;
 
 use crate::document::Source;
-use crate::view::{NodeId, Place, Rule};
+use crate::view::{Locality, NodeId, Rule};
 use nodes::NodeNames;
-use piece::Piece;
 use sets::Sets;
+use slice_entry::SliceEntry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ pub(crate) type Key = Arc<str>;
 
 /// Everything that decides over views.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Index {
     pub(crate) names: NodeNames,
     own: NodeId,
     labels: BTreeMap<String, String>,
     peers: BTreeMap<Box<str>, Peers>,
     services: BTreeMap<Key, Rule>,
-    slices: Pieces,
-    endpoints: Pieces,
+    slices: SliceEntries,
+    endpoints: SliceEntries,
     /// How many services use a key.
     uses: BTreeMap<Box<str>, usize>,
     /// The StatefulSets of the own units, where short names are wanted.
@@ -52,13 +52,13 @@ pub(crate) struct Peers {
 
 /// The objects of one source, and which service they belong to.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
-    all: BTreeMap<Key, Piece>,
+pub(crate) struct SliceEntries {
+    all: BTreeMap<Key, SliceEntry>,
     of_service: BTreeMap<Key, BTreeSet<Key>>,
-    homeless: BTreeSet<Key>,
+    unowned: BTreeSet<Key>,
 }
 
-impl Held {
+impl Index {
     pub(crate) fn new(own: &str) -> Self {
         let mut names = NodeNames::default();
         let own = names.number(own);
@@ -68,8 +68,8 @@ impl Held {
             labels: BTreeMap::new(),
             peers: BTreeMap::new(),
             services: BTreeMap::new(),
-            slices: Pieces::default(),
-            endpoints: Pieces::default(),
+            slices: SliceEntries::default(),
+            endpoints: SliceEntries::default(),
             uses: BTreeMap::new(),
             sets: Sets::default(),
             naming: false,
@@ -86,7 +86,7 @@ impl Held {
         self.naming
     }
 
-    /// The keys for which the own node's place must be known.
+    /// The keys for which the own node's locality must be known.
     fn keys_of<'a>(&self, rule: Option<&'a Rule>) -> &'a [Box<str>] {
         match rule {
             Some(rule) if self.naming => rule.naming_keys(),
@@ -95,14 +95,14 @@ impl Held {
         }
     }
 
-    pub(crate) fn pieces(&self, source: Source) -> &Pieces {
+    pub(crate) fn entries(&self, source: Source) -> &SliceEntries {
         match source {
             Source::Slices => &self.slices,
             Source::Endpoints => &self.endpoints,
         }
     }
 
-    fn pieces_mut(&mut self, source: Source) -> &mut Pieces {
+    fn entries_mut(&mut self, source: Source) -> &mut SliceEntries {
         match source {
             Source::Slices => &mut self.slices,
             Source::Endpoints => &mut self.endpoints,
@@ -151,18 +151,18 @@ impl Held {
     }
 
     /// Takes note of an object, or that it is gone; gives the services it belonged and belongs to.
-    pub(crate) fn set_piece(
+    pub(crate) fn set_entry(
         &mut self,
         source: Source,
         key: &str,
-        piece: Option<Piece>,
+        entry: Option<SliceEntry>,
     ) -> BTreeSet<Key> {
-        self.pieces_mut(source).set(key, piece)
+        self.entries_mut(source).set(key, entry)
     }
 
     /// Takes note of the own node's labels; gives the services that may look different now.
     ///
-    /// Sets of another value count for nothing from now on, see [`Place::shares`].
+    /// Sets of another value count for nothing from now on, see [`Locality::shares`].
     pub(crate) fn set_labels(&mut self, labels: BTreeMap<String, String>) -> BTreeSet<Key> {
         let old = std::mem::replace(&mut self.labels, labels);
         let changed = |key: &str| old.get(key) != self.labels.get(key);
@@ -244,13 +244,18 @@ impl Held {
     }
 
     /// Forgets the numbers of nodes that nothing names any more, if there may be many.
-    pub(crate) fn tidy(&mut self, also_used: impl Fn(NodeId) -> bool) {
+    pub(crate) fn gc(&mut self, also_used: impl Fn(NodeId) -> bool) {
         if !self.names.is_due() {
             return;
         }
         let mut used: BTreeSet<NodeId> = [self.own].into();
         for source in Source::ALL {
-            used.extend(self.pieces(source).all.values().flat_map(Piece::nodes));
+            used.extend(
+                self.entries(source)
+                    .all
+                    .values()
+                    .flat_map(SliceEntry::nodes),
+            );
         }
         used.extend(self.peers.values().flat_map(|peers| &peers.members));
         self.names
@@ -267,8 +272,8 @@ impl Held {
         for (service, rule) in &self.services {
             let keys = self.keys_of(Some(rule));
             let has_key = keys.iter().any(|own| &**own == key);
-            let on = |piece: &Piece| nodes.iter().any(|node| piece.is_on(*node));
-            if has_key && self.pieces_of(service).any(|(_, _, piece)| on(piece)) {
+            let on = |entry: &SliceEntry| nodes.iter().any(|node| entry.is_on(*node));
+            if has_key && self.entries_of(service).any(|(_, _, entry)| on(entry)) {
                 found.insert(Arc::clone(service));
             }
         }
@@ -276,28 +281,31 @@ impl Held {
     }
 
     /// All objects of a service.
-    pub(crate) fn pieces_of(
+    pub(crate) fn entries_of(
         &self,
         service: &str,
-    ) -> impl Iterator<Item = (Source, &Key, &Piece)> + Clone + use<'_> {
-        let slices = self.slices.of(service);
-        let endpoints = self.endpoints.of(service);
+    ) -> impl Iterator<Item = (Source, &Key, &SliceEntry)> + Clone + use<'_> {
+        let slices = self.slices.of_service(service);
+        let endpoints = self.endpoints.of_service(service);
         slices
-            .map(|(key, piece)| (Source::Slices, key, piece))
-            .chain(endpoints.map(|(key, piece)| (Source::Endpoints, key, piece)))
+            .map(|(key, entry)| (Source::Slices, key, entry))
+            .chain(endpoints.map(|(key, entry)| (Source::Endpoints, key, entry)))
     }
 }
 
-impl Pieces {
-    pub(crate) fn get(&self, key: &str) -> Option<&Piece> {
+impl SliceEntries {
+    pub(crate) fn get(&self, key: &str) -> Option<&SliceEntry> {
         self.all.get(key)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &Piece)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &SliceEntry)> {
         self.all.iter()
     }
 
-    fn of(&self, service: &str) -> impl Iterator<Item = (&Key, &Piece)> + Clone + use<'_> {
+    fn of_service(
+        &self,
+        service: &str,
+    ) -> impl Iterator<Item = (&Key, &SliceEntry)> + Clone + use<'_> {
         let keys = self.of_service.get(service).into_iter().flatten();
         keys.filter_map(|key| Some((key, self.all.get(key)?)))
     }
@@ -308,53 +316,53 @@ impl Pieces {
     }
 
     /// Objects that say of no Service that they belong to it.
-    pub(crate) fn homeless(&self) -> &BTreeSet<Key> {
-        &self.homeless
+    pub(crate) fn unowned(&self) -> &BTreeSet<Key> {
+        &self.unowned
     }
 
-    fn set(&mut self, key: &str, piece: Option<Piece>) -> BTreeSet<Key> {
+    fn set(&mut self, key: &str, entry: Option<SliceEntry>) -> BTreeSet<Key> {
         let mut touched = BTreeSet::new();
         let (key, old): (Key, _) = match self.all.remove_entry(key) {
             Some((key, old)) => (key, Some(old)),
             None => (key.into(), None),
         };
         if let Some(old) = old {
-            self.homeless.remove(&key);
+            self.unowned.remove(&key);
             if let Some(service) = old.service {
                 self.leave(&service, &key);
                 touched.insert(service);
             }
         }
-        if let Some(piece) = piece {
-            match &piece.service {
+        if let Some(entry) = entry {
+            match &entry.service {
                 Some(service) => {
-                    let pieces = self.of_service.entry(Arc::clone(service)).or_default();
-                    pieces.insert(Arc::clone(&key));
+                    let entries = self.of_service.entry(Arc::clone(service)).or_default();
+                    entries.insert(Arc::clone(&key));
                     touched.insert(Arc::clone(service));
                 }
-                None => drop(self.homeless.insert(Arc::clone(&key))),
+                None => drop(self.unowned.insert(Arc::clone(&key))),
             }
-            self.all.insert(key, piece);
+            self.all.insert(key, entry);
         }
         touched
     }
 
     fn leave(&mut self, service: &str, key: &str) {
-        if let Some(pieces) = self.of_service.get_mut(service) {
-            pieces.remove(key);
-            if pieces.is_empty() {
+        if let Some(entries) = self.of_service.get_mut(service) {
+            entries.remove(key);
+            if entries.is_empty() {
                 self.of_service.remove(service);
             }
         }
     }
 }
 
-impl Place for Held {
+impl Locality for Index {
     fn has(&self, key: &str) -> bool {
         self.labels.contains_key(key)
     }
 
-    /// The own node shares what it has; others only what a set for its present value says.
+    /// The own node shares what it has; another node only if the set for its present value has it.
     fn shares(&self, key: &str, node: NodeId) -> bool {
         let Some(value) = self.labels.get(key) else {
             return false;

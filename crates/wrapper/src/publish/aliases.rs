@@ -5,16 +5,16 @@
 //! set db-beijing: grid db ─────────────────────┴─► slice "db-svc-x7k2:aliases": the same endpoint, hostname db-0
 //! ```
 //!
-//! Beside each slice stands one for its short names, made of nothing but what is shown of it: the store holds them, and
+//! Beside each slice stands one for its short names, made of nothing but what is shown of it: the store has them, and
 //! nobody else. CoreDNS joins slices by their Service and so answers for the short name; real slices stay as they are.
 //! kube-proxy never lists one: it is labelled as of a headless Service, and without ports, so that it adds nothing to
 //! SRV records either. The slice's name has a colon, which no object in a cluster can have.
 
 use crate::document::{Parts, Source};
-use crate::held::{Held, Key};
-use crate::keeper::lens::{Touched, store_key};
-use crate::kinds::Kind;
-use crate::view::Place;
+use crate::index::{Index, Key};
+use crate::kinds::ServedKind;
+use crate::publish::rendered::{Touched, store_key};
+use crate::view::Locality;
 use bytes::Bytes;
 use edgegrid_api::names::{ALIAS_MANAGER, label};
 use edgegrid_listwatch::Store;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is known of all short names that this node has, besides what the store holds.
+/// What is known of all short names that this node has, besides what is in the store.
 #[derive(Debug)]
 pub(crate) struct Aliases {
     store: Store,
@@ -45,7 +45,7 @@ struct OfSlice {
     left_out: BTreeSet<Box<str>>,
 }
 
-/// What a slice says.
+/// What a slice has to say about names.
 #[derive(Debug, Default)]
 struct Found {
     service: Option<Key>,
@@ -84,33 +84,35 @@ impl Aliases {
     /// Brings the short names up to date with what is about to be shown; gives the writes that make it so.
     pub(crate) fn update(
         &mut self,
-        held: &Held,
+        index: &Index,
         touched: &Touched<'_>,
         shown: &[Write],
     ) -> Vec<Write> {
         let store = self.store.clone();
         let view = View::new(&store, shown);
         let naming = touched.naming.iter();
-        let naming = naming.flat_map(|service| slices_of(held, service)).cloned();
+        let naming = naming
+            .flat_map(|service| slices_of(index, service))
+            .cloned();
         let keys: BTreeSet<Key> = naming.chain(view.changed()).collect();
         let mut found = BTreeMap::new();
         // A name that a pod has in one slice is nobody's short name in any other of the service.
         let mut contested = BTreeSet::new();
         for key in keys {
-            let slice = view.read(held, &key);
+            let slice = view.read(index, &key);
             contested.extend(self.note_taken(&key, &slice));
             found.insert(key, slice);
         }
         for key in contested
             .iter()
-            .flat_map(|service| slices_of(held, service))
+            .flat_map(|service| slices_of(index, service))
         {
             let slice = found.entry(Arc::clone(key));
-            slice.or_insert_with(|| view.read(held, key));
+            slice.or_insert_with(|| view.read(index, key));
         }
         let writes = found.into_iter();
         writes
-            .filter_map(|(key, found)| self.settle(held, &key, found))
+            .filter_map(|(key, found)| self.settle(index, &key, found))
             .collect()
     }
 
@@ -129,9 +131,9 @@ impl Aliases {
     }
 
     /// The short names of a service, and those that a pod of that name has itself.
-    pub(crate) fn explain(&self, held: &Held, service: &str) -> Value {
+    pub(crate) fn explain(&self, index: &Index, service: &str) -> Value {
         let (mut shown, mut left_out) = (BTreeSet::new(), BTreeSet::new());
-        for key in slices_of(held, service) {
+        for key in slices_of(index, service) {
             let known = self.slices.get(key);
             left_out.extend(known.into_iter().flat_map(|known| &known.left_out));
             if let Some(entry) = self.store.get(&Self::stored_key(key))
@@ -156,9 +158,9 @@ impl Aliases {
     }
 
     /// Decides which names of a slice are shown; gives the write that makes it so, if one is needed.
-    fn settle(&mut self, held: &Held, key: &Key, mut found: Found) -> Option<Write> {
+    fn settle(&mut self, index: &Index, key: &Key, mut found: Found) -> Option<Write> {
         let slices = found.service.iter();
-        let slices = slices.flat_map(|service| slices_of(held, service));
+        let slices = slices.flat_map(|service| slices_of(index, service));
         let taken = slices.filter_map(|key| self.slices.get(key));
         let taken: BTreeSet<&str> = taken.flat_map(|one| &one.taken).map(|one| &**one).collect();
         let names = found.named.iter().map(|(alias, _)| alias);
@@ -197,7 +199,7 @@ impl OfSlice {
 
 impl<'a> View<'a> {
     fn new(store: &'a Store, writes: &'a [Write]) -> Self {
-        let prefix = &*Kind::from(Source::Slices).resource().key_prefix;
+        let prefix = &*ServedKind::from(Source::Slices).resource().key_prefix;
         let slices = writes
             .iter()
             .filter_map(|write| Some((write.key.strip_prefix(prefix)?, &write.change)));
@@ -209,8 +211,8 @@ impl<'a> View<'a> {
         self.changes.keys().map(|key| (*key).into())
     }
 
-    /// What a slice says; nothing if there is none.
-    fn read(&self, held: &Held, key: &str) -> Found {
+    /// What a slice has to say about names; nothing if there is none.
+    fn read(&self, index: &Index, key: &str) -> Found {
         let text = match self.changes.get(key) {
             Some(Change::Put(text)) => Some(text.clone()),
             Some(Change::Delete | Change::Check) => None,
@@ -221,15 +223,15 @@ impl<'a> View<'a> {
         };
         let parts = text.as_ref().map(|text| Parts::parse(Source::Slices, text));
         match parts {
-            Some(Ok(parts)) => Found::of(held, &parts),
-            // What cannot be read was not written by the lens.
+            Some(Ok(parts)) => Found::new(index, &parts),
+            // What cannot be read was not written by the view.
             Some(Err(_)) | None => Found::default(),
         }
     }
 }
 
 impl Found {
-    fn of(held: &Held, parts: &Parts<'_>) -> Self {
+    fn new(index: &Index, parts: &Parts<'_>) -> Self {
         let Some(service) = parts.service() else {
             return Self::default();
         };
@@ -237,13 +239,13 @@ impl Found {
         let has_names = matches!(&*address_type, "IPv4" | "IPv6");
         let (mut named, mut taken) = (Vec::new(), BTreeSet::new());
         for one in parts.named() {
-            if held.sets.is_short(&parts.namespace, &one.hostname) {
+            if index.sets.is_short(&parts.namespace, &one.hostname) {
                 taken.insert(one.hostname.as_ref().into());
             }
             let pod = one.pod.as_deref().filter(|pod| *pod == one.hostname);
             let alias = pod
                 .filter(|_| one.answers && has_names)
-                .and_then(|pod| held.alias(&service, pod, one.node.as_deref()?));
+                .and_then(|pod| index.alias(&service, pod, one.node.as_deref()?));
             if let Some(alias) = alias
                 && let Some(endpoint) = one.renamed(&alias)
             {
@@ -284,7 +286,7 @@ impl Found {
     }
 }
 
-impl Held {
+impl Index {
     /// The short name of a pod: its grid's and its number, if its set is one of the own unit by
     /// one of the service's keys, and it runs there.
     fn alias(&self, service: &str, pod: &str, node: &str) -> Option<Box<str>> {
@@ -304,8 +306,8 @@ impl Held {
 }
 
 /// The slices of a service.
-fn slices_of<'a>(held: &'a Held, service: &str) -> impl Iterator<Item = &'a Key> + use<'a> {
-    let slices = held.pieces_of(service);
+fn slices_of<'a>(index: &'a Index, service: &str) -> impl Iterator<Item = &'a Key> + use<'a> {
+    let slices = index.entries_of(service);
     let slices = slices.filter(|(source, ..)| *source == Source::Slices);
     slices.map(|(_, key, _)| key)
 }

@@ -2,14 +2,15 @@
 //! asked, and confirmed by it while it can.
 //!
 //! ```text
-//! token ─► signature, times, audience against the keys held ─► cluster reachable? ─► TokenReview
+//! token ─► signature, times, audience against the known keys ─► cluster reachable? ─► TokenReview
 //! ```
 
-use super::identity::Identity;
+use crate::identity::Identity;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Request;
 use kube::Client;
+use parking_lot::Mutex;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
@@ -17,16 +18,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// A confirmation is believed this long.
-const CONFIRMED: Duration = Duration::from_mins(1);
+/// A confirmation counts this long.
+const CONFIRMED_FOR: Duration = Duration::from_mins(1);
 /// How long the cluster may take to confirm; then what the keys say counts.
-const PATIENCE: Duration = Duration::from_secs(3);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(3);
 /// So many confirmations are remembered at most.
-const MOST: usize = 256;
+const MAX_CONFIRMED: usize = 256;
 
 /// The cluster's issuer and its public keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ impl Tokens {
     pub(crate) async fn fetch(&self) -> Option<Keys> {
         let get = async |path: &str| -> Option<Value> {
             let request = Request::get(path).body(Vec::new()).ok()?;
-            timeout(PATIENCE, self.client.request(request))
+            timeout(REVIEW_TIMEOUT, self.client.request(request))
                 .await
                 .ok()?
                 .ok()
@@ -117,8 +117,8 @@ impl Tokens {
     /// Whether the cluster says no; silence says nothing.
     async fn is_revoked(&self, token: &str) -> bool {
         let id: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        if let Some((at, revoked)) = self.confirmed().get(&id)
-            && at.elapsed() < CONFIRMED
+        if let Some((at, revoked)) = self.confirmed.lock().get(&id)
+            && at.elapsed() < CONFIRMED_FOR
         {
             return *revoked;
         }
@@ -127,22 +127,17 @@ impl Tokens {
             .header("content-type", "application/json")
             .body(review.to_string().into_bytes());
         let Ok(request) = request else { return true };
-        let Ok(Ok(answer)) = timeout(PATIENCE, self.client.request::<Value>(request)).await else {
+        let Ok(Ok(answer)) = timeout(REVIEW_TIMEOUT, self.client.request::<Value>(request)).await
+        else {
             return false;
         };
         let revoked = answer["status"]["authenticated"] != true;
-        let mut confirmed = self.confirmed();
-        confirmed.retain(|_, (at, _)| at.elapsed() < CONFIRMED);
-        if confirmed.len() < MOST {
+        let mut confirmed = self.confirmed.lock();
+        confirmed.retain(|_, (at, _)| at.elapsed() < CONFIRMED_FOR);
+        if confirmed.len() < MAX_CONFIRMED {
             confirmed.insert(id, (Instant::now(), revoked));
         }
         revoked
-    }
-
-    fn confirmed(&self) -> MutexGuard<'_, BTreeMap<[u8; 32], (Instant, bool)>> {
-        self.confirmed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

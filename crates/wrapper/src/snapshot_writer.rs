@@ -1,10 +1,12 @@
 //! When the snapshot is written: soon after the view has changed, seldom when only other sites
 //! have, never more than the budget allows, and once more at the end.
 
-use super::budget::Budget;
-use super::file;
-use crate::keeper::{Changes, Keeper};
+mod budget;
+
 use crate::metrics::Metrics;
+use crate::publish::{Changes, Publisher};
+use crate::snapshot;
+use budget::Budget;
 use edgegrid_runtime::shutdown::Shutdown;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,20 +14,20 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Changes of the view that come within this time go to disk together.
-const GATHER: Duration = Duration::from_secs(1);
+const DEBOUNCE: Duration = Duration::from_secs(1);
 /// What changes only other sites' endpoints goes to disk after this time.
-const SELDOM: Duration = Duration::from_mins(10);
+const DEBOUNCE_MAX: Duration = Duration::from_mins(10);
 
-/// Writes snapshots of what a keeper knows.
+/// Writes snapshots of what a publisher knows.
 pub(crate) struct Writer {
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) publisher: Arc<Publisher>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) folder: PathBuf,
     pub(crate) bytes_per_hour: u64,
 }
 
 impl Writer {
-    /// Writes until told to stop.
+    /// Writes until shutdown.
     pub(crate) async fn run(self, stop: Shutdown) {
         let mut budget = Budget::new(self.bytes_per_hour);
         let mut written = Changes::default();
@@ -36,16 +38,16 @@ impl Writer {
             }
             written = self.write(&mut budget).await;
         }
-        if self.now() != written && self.keeper.is_open() {
+        if self.now() != written && self.publisher.is_open() {
             self.write(&mut budget).await;
         }
     }
 
     /// Returns when it is time for the next snapshot.
     async fn due(&self, written: Changes, budget: &mut Budget) {
-        let mut changes = self.keeper.changes.subscribe();
-        while self.now() == written || !self.keeper.is_open() {
-            // The sender is the keeper's, which lives as long as this.
+        let mut changes = self.publisher.changes.subscribe();
+        while self.now() == written || !self.publisher.is_open() {
+            // The sender is the publisher's, which lives as long as this.
             let _ = changes.changed().await;
         }
         let visible = async {
@@ -54,20 +56,20 @@ impl Writer {
             }
         };
         tokio::select! {
-            () = visible => sleep(GATHER).await,
-            () = sleep(SELDOM) => {}
+            () = visible => sleep(DEBOUNCE).await,
+            () = sleep(DEBOUNCE_MAX) => {}
         }
         sleep(budget.wait()).await;
     }
 
     fn now(&self) -> Changes {
-        *self.keeper.changes.borrow()
+        *self.publisher.changes.borrow()
     }
 
     async fn write(&self, budget: &mut Budget) -> Changes {
         let now = self.now();
-        let (image, folder) = (self.keeper.image(), self.folder.clone());
-        let saved = tokio::task::spawn_blocking(move || file::save(&folder, &image)).await;
+        let (image, folder) = (self.publisher.image(), self.folder.clone());
+        let saved = tokio::task::spawn_blocking(move || snapshot::save(&folder, &image)).await;
         match saved {
             Ok(Ok(bytes)) => {
                 budget.spend(bytes);

@@ -1,14 +1,14 @@
 //! Short names: what changes them, and what whoever follows names has to look at again.
 
 use super::aliases::Aliases;
-use super::lens::{Lens, Touched};
-use super::{Inner, Keeper, lens};
+use super::rendered::{RenderedView, Touched};
+use super::{Inner, Publisher, rendered};
 use crate::document::Source;
 use crate::feed::Feed;
-use crate::held::Key;
-use crate::held::judge::Eye;
-use crate::held::sets::{Stamp, namespace};
-use crate::kinds::Kind;
+use crate::index::Key;
+use crate::index::filter::Viewer;
+use crate::index::sets::{Stamp, namespace};
+use crate::kinds::ServedKind;
 use bytes::Bytes;
 use edgegrid_store::Write;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,14 +27,14 @@ pub struct Stale {
 
 /// A service as this node sees it.
 #[derive(Debug)]
-pub struct Seen {
+pub struct ServiceView {
     /// The Service, as JSON.
     pub service: Bytes,
     /// Its slices that show anything, as JSON; those of short names among them.
     pub slices: Vec<Bytes>,
 }
 
-impl Keeper {
+impl Publisher {
     /// Notes that a feed was asked for in vain.
     pub(crate) fn set_failed(&self, feed: &Feed) {
         let mut inner = self.inner();
@@ -68,24 +68,24 @@ impl Keeper {
     }
 
     /// A service as it is seen now.
-    pub(crate) fn look(&self, service: &str) -> Option<Seen> {
+    pub(crate) fn service(&self, service: &str) -> Option<ServiceView> {
         let inner = self.inner();
         let stored = |key: String| Some(inner.store.get(&key)?.value().clone());
-        let key = format!("{}{service}", Kind::Services.resource().key_prefix);
+        let key = format!("{}{service}", ServedKind::Services.resource().key_prefix);
         let text = stored(key)?;
-        let slices = inner.held.pieces_of(service);
+        let slices = inner.index.entries_of(service);
         let slices = slices.filter(|(source, ..)| *source == Source::Slices);
         let shown = slices.filter(|(_, key, _)| {
-            let mask = inner.lens.mask(Source::Slices, key);
+            let mask = inner.rendered.mask(Source::Slices, key);
             mask.is_some_and(|mask| !mask.is_empty())
         });
         let keys = shown.flat_map(|(_, key, _)| {
             [
-                lens::store_key(Source::Slices, key),
+                rendered::store_key(Source::Slices, key),
                 Aliases::stored_key(key),
             ]
         });
-        Some(Seen {
+        Some(ServiceView {
             service: text,
             slices: keys.filter_map(stored).collect(),
         })
@@ -93,7 +93,7 @@ impl Keeper {
 
     /// Whether a namespace exists.
     pub(crate) fn has_namespace(&self, name: &str) -> bool {
-        let key = Kind::Namespaces.resource().key(None, name);
+        let key = ServedKind::Namespaces.resource().key(None, name);
         self.inner().store.get(&key).is_some()
     }
 
@@ -107,9 +107,9 @@ impl Keeper {
 impl Inner {
     /// What is seen of what is touched, and under which names.
     pub(super) fn update_view(&mut self, touched: &Touched<'_>, writes: &mut Vec<Write>) {
-        writes.extend(self.lens.update(&self.held, Eye::Node, touched));
+        writes.extend(self.rendered.update(&self.index, Viewer::Node, touched));
         if let Some(aliases) = &mut self.aliases {
-            let names = aliases.update(&self.held, touched, writes);
+            let names = aliases.update(&self.index, touched, writes);
             writes.extend(names);
         }
     }
@@ -129,7 +129,7 @@ impl Inner {
         if let Some(stale) = &mut self.stale {
             stale.sets = true;
         }
-        let namespaces = self.held.sets.relist(feed, sets);
+        let namespaces = self.index.sets.relist(feed, sets);
         self.names_in(&namespaces)
     }
 
@@ -139,14 +139,14 @@ impl Inner {
         key: &str,
         stamp: Option<Stamp>,
     ) -> Touched<'static> {
-        let changed = self.held.sets.set(feed, key, stamp);
+        let changed = self.index.sets.set(feed, key, stamp);
         let namespaces = changed.then(|| namespace(key));
         self.names_in(&namespaces.into_iter().collect())
     }
 
     /// The services of some namespaces that can have short names.
     fn names_in(&self, namespaces: &BTreeSet<Box<str>>) -> Touched<'static> {
-        let rules = self.held.rules();
+        let rules = self.index.rules();
         let named = rules.filter(|(service, rule)| {
             !rule.naming_keys().is_empty() && namespaces.contains(&namespace(service))
         });
@@ -158,14 +158,14 @@ impl Inner {
 
     /// Whoever follows names starts anew.
     pub(super) fn everything_is_stale(&mut self) {
-        let prefix = &*Kind::Namespaces.resource().key_prefix;
+        let prefix = &*ServedKind::Namespaces.resource().key_prefix;
         let stored = self.store.snapshot().under(prefix);
         let namespaces = stored.iter().map(|entry| name_in(entry.key(), prefix));
-        let pieces = Lens::everything(&self.held).services;
+        let entries = RenderedView::everything(&self.index).services;
         if let Some(stale) = &mut self.stale {
             stale.namespaces.extend(namespaces);
-            let services = self.held.rules().map(|(service, _)| Arc::clone(service));
-            stale.services.extend(services.chain(pieces));
+            let services = self.index.rules().map(|(service, _)| Arc::clone(service));
+            stale.services.extend(services.chain(entries));
         }
     }
 
@@ -175,8 +175,8 @@ impl Inner {
             return false;
         };
         let (services, namespaces) = (
-            &*Kind::Services.resource().key_prefix,
-            &*Kind::Namespaces.resource().key_prefix,
+            &*ServedKind::Services.resource().key_prefix,
+            &*ServedKind::Namespaces.resource().key_prefix,
         );
         let mut slices = false;
         for write in writes {

@@ -1,40 +1,43 @@
 //! The one place where what is known changes, and where a change becomes part of the view.
 //!
 //! ```text
-//! upstream, snapshot ─► Keeper: held ─► judge what is touched ─► one commit ─► store ─► listwatch
+//! upstream, snapshot ─► Publisher: index ─► filter what is touched ─► one commit ─► store ─► listwatch
 //!                          └─► node sets wanted from now on ─► upstream
 //! ```
 //!
-//! Everything happens under one lock that is never held across an await, so changes are applied in
+//! Everything happens under one lock that is never kept across an await, so changes are applied in
 //! the order in which they come and no older view can follow a newer one.
 
 mod aliases;
 mod changes;
-pub(crate) mod lens;
+pub(crate) mod empty_list;
 pub(crate) mod listing;
 mod naming;
-mod needs;
 mod persist;
 pub(crate) mod plain;
+pub(crate) mod rendered;
 mod report;
 mod units;
+mod wanted;
 
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
-use crate::held::Held;
-use crate::held::piece::Piece;
-use crate::held::sets::Stamped;
-use crate::kinds::Kind;
-use crate::serve::tokens::Keys;
+use crate::index::Index;
+use crate::index::sets::Stamped;
+use crate::index::slice_entry::SliceEntry;
+use crate::kinds::ServedKind;
+use crate::tokens::Keys;
 use aliases::Aliases;
 use edgegrid_listwatch::{Reader, Store};
+use empty_list::{EmptyListGuard, ListOutcome};
 use jiff::Timestamp;
-use lens::{Lens, Touched};
 use listing::{Items, Listing, NodeName};
-pub use naming::{Seen, Stale};
+pub use naming::{ServiceView, Stale};
+use parking_lot::{Mutex, MutexGuard};
 use plain::Plain;
+use rendered::{RenderedView, Touched};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 pub(crate) use units::UnitView;
 
@@ -43,23 +46,15 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// What happened to an object upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Happened {
+pub(crate) enum EventKind {
     /// It is there, new or changed.
-    Set,
+    Applied,
     /// It is gone.
-    Gone,
-}
-
-/// What became of a complete list.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Believed {
-    Yes,
-    /// It is empty though there was something: worth a second look.
-    NotYet,
+    Deleted,
 }
 
 /// Everything known, and the view made of it.
-pub(crate) struct Keeper {
+pub(crate) struct Publisher {
     inner: Mutex<Inner>,
     pub(crate) reader: Reader,
     /// The feeds that are needed now.
@@ -70,11 +65,11 @@ pub(crate) struct Keeper {
     renamed: Notify,
     clock: Clock,
     node: String,
-    /// Held by lists in the making: what they have packed is known to nobody else yet.
+    /// Shared with lists in the making: what they have packed is known to nobody else yet.
     packing: Arc<()>,
 }
 
-/// Feeds, and for each since when it is needed: the number of the wish. One that was not needed
+/// Feeds, and for each since when it is needed: the generation of the set of feeds. One that was not needed
 /// for a moment has lost what it had listed and must start anew, whoever noticed or not.
 pub(crate) type Wanted = BTreeMap<Feed, u64>;
 
@@ -83,15 +78,15 @@ pub(crate) type Wanted = BTreeMap<Feed, u64>;
 pub(crate) struct Changes {
     /// Commits that changed what clients see.
     pub(crate) view: u64,
-    /// Changes of what is held.
-    pub(crate) held: u64,
+    /// Changes of what is known.
+    pub(crate) index: u64,
 }
 
 struct Inner {
-    held: Held,
+    index: Index,
     /// Where the view is served from.
     store: Store,
-    lens: Lens,
+    rendered: RenderedView,
     /// Short names, where they are wanted.
     aliases: Option<Aliases>,
     /// What whoever follows names has not seen yet; none if nobody does.
@@ -99,10 +94,10 @@ struct Inner {
     units: BTreeMap<String, units::Unit>,
     feeds: BTreeMap<Feed, Progress>,
     /// How often the feeds that are needed have changed.
-    wishes: u64,
+    generation: u64,
     /// Whether a client has asked for Endpoints.
     endpoints_wanted: bool,
-    /// The cluster's public keys, where tokens are believed.
+    /// The cluster's public keys, where tokens are accepted.
     keys: Option<Keys>,
     /// Whether everything needed has been seen once; from then on the view is served.
     open: bool,
@@ -123,23 +118,23 @@ pub(crate) struct Progress {
     pub(crate) failed: bool,
 }
 
-impl Keeper {
-    /// Knows nothing yet and serves from `store`; with short names if that is wished.
+impl Publisher {
+    /// Knows nothing yet and serves from `store`; with short names if `names`.
     pub(crate) fn new(node: &str, store: Store, names: bool, seed: u64, clock: Clock) -> Self {
         let inner = Inner {
-            held: Held::new(node).naming(names),
+            index: Index::new(node).naming(names),
             aliases: names.then(|| Aliases::new(store.clone())),
             stale: names.then(Stale::default),
-            lens: Lens::new(store.clone()),
+            rendered: RenderedView::new(store.clone()),
             store: store.clone(),
             units: BTreeMap::new(),
             feeds: BTreeMap::new(),
-            wishes: 0,
+            generation: 0,
             endpoints_wanted: false,
             keys: None,
             open: false,
         };
-        let keeper = Self {
+        let publisher = Self {
             inner: Mutex::new(inner),
             reader: Reader::new(store, seed),
             wanted: watch::Sender::new(Wanted::new()),
@@ -149,8 +144,8 @@ impl Keeper {
             node: node.to_owned(),
             packing: Arc::default(),
         };
-        keeper.publish_wanted(&mut keeper.inner());
-        keeper
+        publisher.publish_wanted(&mut publisher.inner());
+        publisher
     }
 
     pub(crate) fn node(&self) -> &str {
@@ -206,15 +201,15 @@ impl Keeper {
     pub(crate) fn bookmark(&self, feed: &Feed, revision: &str) -> Result<(), String> {
         let mut inner = self.inner();
         inner.synced(feed)?;
-        inner.came_to(feed, revision);
+        inner.set_resume_point(feed, revision);
         drop(inner);
-        self.changes.send_modify(|changes| changes.held += 1);
+        self.changes.send_modify(|changes| changes.index += 1);
         Ok(())
     }
 
     /// Starts a list.
     pub(crate) fn listing(&self, feed: &Feed) -> Listing {
-        Listing::of(feed, &self.packing)
+        Listing::new(feed, &self.packing)
     }
 
     /// Packs one item of a list in the making.
@@ -224,27 +219,37 @@ impl Keeper {
         listing: &mut Listing,
         json: &[u8],
     ) -> Result<(), String> {
-        listing.push(feed, json, &mut self.inner().held.names)
+        listing.push(feed, json, &mut self.inner().index.names)
     }
 
-    /// Makes a complete list the truth.
+    /// Replaces what is known of a feed by a complete list, unless the guard wants a second one.
     pub(crate) fn relist(
         &self,
         feed: &Feed,
         listing: Listing,
         revision: &str,
-        confirmed: bool,
-    ) -> Believed {
+        guard: &mut EmptyListGuard,
+    ) -> ListOutcome {
         let mut inner = self.inner();
-        if !self.is_wanted(feed) {
-            return Believed::Yes; // nobody is interested any more
+        let loses_everything = inner.is_synced(feed) && listing.is_empty() && inner.knows_any(feed);
+        let outcome = guard.outcome(loses_everything, revision);
+        if outcome == ListOutcome::Accepted {
+            self.replace_locked(&mut inner, feed, listing, revision);
         }
-        let known = inner.feeds.get(feed).is_some_and(|feed| feed.synced);
-        if known && !confirmed && listing.is_empty() && inner.holds_any(feed) {
-            return Believed::NotYet;
+        outcome
+    }
+
+    /// Replaces what is known of a feed by a complete list that is beyond doubt.
+    pub(crate) fn replace(&self, feed: &Feed, listing: Listing, revision: &str) {
+        self.replace_locked(&mut self.inner(), feed, listing, revision);
+    }
+
+    fn replace_locked(&self, inner: &mut Inner, feed: &Feed, listing: Listing, revision: &str) {
+        if !self.is_wanted(feed) {
+            return; // nobody is interested any more
         }
         let touched = match listing.items {
-            Items::Pieces(source, pieces) => inner.relist_pieces(source, pieces),
+            Items::SliceEntries(source, entries) => inner.relist_entries(source, entries),
             Items::Plain(objects) => inner.relist_plain(feed, objects),
             Items::Nodes(nodes) => inner.relist_nodes(feed, &nodes),
             Items::Sets(sets) => inner.relist_sets(feed, sets),
@@ -253,36 +258,35 @@ impl Keeper {
         progress.synced = true;
         progress.contact = Some(self.now());
         revision.clone_into(&mut progress.revision);
-        self.finish(&mut inner, touched);
-        Believed::Yes
+        self.finish(inner, touched);
     }
 
     /// Takes over one event of a watch. An object that cannot be read is an error, and the caller
     /// lists again.
-    pub(crate) fn event(&self, feed: &Feed, what: Happened, json: &[u8]) -> Result<(), String> {
+    pub(crate) fn event(&self, feed: &Feed, what: EventKind, json: &[u8]) -> Result<(), String> {
         let mut inner = self.inner();
         inner.synced(feed)?;
         let revision = match feed {
             Feed::Kind(kind) => match kind.source() {
-                Some(source) => self.piece_event(&mut inner, source, what, json)?,
+                Some(source) => self.entry_event(&mut inner, source, what, json)?,
                 None => self.plain_event(&mut inner, *kind, what, json)?,
             },
             Feed::Peers { .. } | Feed::Unit(_) => {
                 let node = NodeName::read(json)?;
-                let member = what == Happened::Set && node.is_in(feed);
+                let member = what == EventKind::Applied && node.is_in(feed);
                 let touched = inner.node_event(feed, node.name(), member);
                 self.finish(&mut inner, touched);
                 node.revision().to_owned()
             }
             Feed::Sets(_) | Feed::SuperEdgeSets => {
                 let set = Stamped::read(feed, json)?;
-                let stamp = set.stamp.filter(|_| what == Happened::Set);
+                let stamp = set.stamp.filter(|_| what == EventKind::Applied);
                 let touched = inner.set_event(feed, &set.key, stamp);
                 self.finish(&mut inner, touched);
                 set.revision
             }
         };
-        inner.came_to(feed, &revision);
+        inner.set_resume_point(feed, &revision);
         Ok(())
     }
 
@@ -290,19 +294,20 @@ impl Keeper {
         self.wanted.borrow().contains_key(feed)
     }
 
-    fn piece_event(
+    fn entry_event(
         &self,
         inner: &mut Inner,
         source: Source,
-        what: Happened,
+        what: EventKind,
         json: &[u8],
     ) -> Result<String, String> {
         let parts = Parts::parse(source, json).map_err(|error| error.to_string())?;
         let key = parts.key();
-        let piece = (what == Happened::Set).then(|| Piece::pack(&parts, &mut inner.held.names));
+        let entry =
+            (what == EventKind::Applied).then(|| SliceEntry::pack(&parts, &mut inner.index.names));
         let touched = Touched {
-            services: inner.held.set_piece(source, &key, piece),
-            pieces: [(source, key.into())].into(),
+            services: inner.index.set_entry(source, &key, entry),
+            entries: [(source, key.into())].into(),
             fresh: Some((source, &parts)),
             ..Touched::default()
         };
@@ -314,17 +319,17 @@ impl Keeper {
     fn plain_event(
         &self,
         inner: &mut Inner,
-        kind: Kind,
-        what: Happened,
+        kind: ServedKind,
+        what: EventKind,
         json: &[u8],
     ) -> Result<String, String> {
         let object = Plain::read(kind, json)?;
         let (key, revision) = (object.key.clone(), object.revision.clone());
-        if kind == Kind::Nodes && key != kind.resource().key(None, &self.node) {
-            return Ok(revision); // a server in between passed over the selector
+        if kind == ServedKind::Nodes && key != kind.resource().key(None, &self.node) {
+            return Ok(revision); // a server in between ignored the selector
         }
         let mut touched = Touched::default();
-        let object = (what == Happened::Set).then_some(object);
+        let object = (what == EventKind::Applied).then_some(object);
         inner.set_plain(kind, &key, object, &mut touched);
         self.finish(inner, touched);
         Ok(revision)
@@ -336,14 +341,14 @@ impl Keeper {
         self.publish_wanted(inner);
     }
 
-    /// Judges what is touched and commits all of it at once.
+    /// Filters what is touched and commits all of it at once.
     fn settle(&self, inner: &mut Inner, mut touched: Touched<'_>) {
         let mut writes = std::mem::take(&mut touched.writes);
         if inner.open {
             inner.update_view(&touched, &mut writes);
         } else if inner.is_complete() {
             inner.open = true;
-            let everything = Lens::everything(&inner.held);
+            let everything = RenderedView::everything(&inner.index);
             inner.update_view(&everything, &mut writes);
             inner.everything_is_stale();
             tracing::info!(node = self.node, "the view is complete");
@@ -354,39 +359,39 @@ impl Keeper {
             self.renamed.notify_one();
         }
         if let Err(error) = inner.store.commit(writes) {
-            tracing::error!(%error, "a change did not get into the view");
+            tracing::error!(%error, "cannot commit a change to the view");
         }
         if Arc::strong_count(&self.packing) == 1 {
-            let Inner { held, units, .. } = &mut *inner;
-            held.tidy(|node| units.values().any(|unit| unit.has(node)));
+            let Inner { index, units, .. } = &mut *inner;
+            index.gc(|node| units.values().any(|unit| unit.has(node)));
         }
         self.changes.send_modify(|changes| {
-            changes.held += 1;
+            changes.index += 1;
             changes.view += u64::from(visible);
         });
     }
 
-    /// Says which feeds are needed, and forgets how far the others had come.
+    /// Publishes which feeds are needed, and forgets how far the others had come.
     fn publish_wanted(&self, inner: &mut Inner) {
         let wanted = inner.wanted();
         self.wanted.send_if_modified(|current| {
             if current.keys().eq(&wanted) {
                 return false;
             }
-            inner.wishes += 1;
-            let since = |feed: &Feed| current.get(feed).copied().unwrap_or(inner.wishes);
+            inner.generation += 1;
+            let since = |feed: &Feed| current.get(feed).copied().unwrap_or(inner.generation);
             *current = wanted
                 .iter()
                 .map(|feed| (feed.clone(), since(feed)))
                 .collect();
             inner.feeds.retain(|feed, _| wanted.contains(feed));
-            inner.held.forget_peers();
-            inner.held.sets.retain(|feed| wanted.contains(feed));
+            inner.index.forget_peers();
+            inner.index.sets.retain(|feed| wanted.contains(feed));
             true
         });
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }

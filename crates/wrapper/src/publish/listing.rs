@@ -1,12 +1,12 @@
-//! A complete answer in the making: items are packed as they arrive, and nothing is believed
+//! A complete answer in the making: items are packed as they arrive, and nothing counts
 //! before the last has come.
 
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
-use crate::held::nodes::NodeNames;
-use crate::held::piece::Piece;
-use crate::held::sets::{Stamp, Stamped};
-use crate::keeper::plain::Plain;
+use crate::index::nodes::NodeNames;
+use crate::index::sets::{Stamp, Stamped};
+use crate::index::slice_entry::SliceEntry;
+use crate::publish::plain::Plain;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) items: Items,
-    /// Says that node numbers are in use which nothing else shows to be.
+    /// Shows that node numbers are in use which nothing else shows to be.
     _packing: Arc<()>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Items {
-    Pieces(Source, BTreeMap<String, (String, Piece)>),
+    SliceEntries(Source, BTreeMap<String, (String, SliceEntry)>),
     Plain(BTreeMap<String, Plain>),
     Nodes(BTreeSet<String>),
     Sets(BTreeMap<String, Stamp>),
@@ -71,10 +71,10 @@ impl NodeName {
 }
 
 impl Listing {
-    pub(crate) fn of(feed: &Feed, packing: &Arc<()>) -> Self {
+    pub(crate) fn new(feed: &Feed, packing: &Arc<()>) -> Self {
         let items = match feed {
             Feed::Kind(kind) => match kind.source() {
-                Some(source) => Items::Pieces(source, BTreeMap::new()),
+                Some(source) => Items::SliceEntries(source, BTreeMap::new()),
                 None => Items::Plain(BTreeMap::new()),
             },
             Feed::Peers { .. } | Feed::Unit(_) => Items::Nodes(BTreeSet::new()),
@@ -86,7 +86,7 @@ impl Listing {
         }
     }
 
-    /// Adds an item. A list may hold an object twice; the newer one counts.
+    /// Adds an item. A list may have an object twice; the newer one counts.
     pub(crate) fn push(
         &mut self,
         feed: &Feed,
@@ -94,13 +94,13 @@ impl Listing {
         names: &mut NodeNames,
     ) -> Result<(), String> {
         match &mut self.items {
-            Items::Pieces(source, pieces) => {
+            Items::SliceEntries(source, entries) => {
                 let parts = Parts::parse(*source, json).map_err(|error| error.to_string())?;
                 let revision = parts.revision.clone().unwrap_or_default().into_owned();
-                let known = pieces.get(&parts.key());
+                let known = entries.get(&parts.key());
                 if known.is_none_or(|(known, _)| !is_older(&revision, known)) {
-                    let piece = Piece::pack(&parts, names);
-                    pieces.insert(parts.key(), (revision, piece));
+                    let entry = SliceEntry::pack(&parts, names);
+                    entries.insert(parts.key(), (revision, entry));
                 }
             }
             Items::Plain(objects) => {
@@ -131,7 +131,7 @@ impl Listing {
 
     pub(crate) fn is_empty(&self) -> bool {
         match &self.items {
-            Items::Pieces(_, pieces) => pieces.is_empty(),
+            Items::SliceEntries(_, entries) => entries.is_empty(),
             Items::Plain(objects) => objects.is_empty(),
             Items::Nodes(nodes) => nodes.is_empty(),
             Items::Sets(sets) => sets.is_empty(),

@@ -2,15 +2,15 @@
 
 use super::Inner;
 use crate::feed::Feed;
-use crate::kinds::Kind;
+use crate::kinds::ServedKind;
 use std::collections::BTreeSet;
 
 impl Inner {
     /// The feeds that are needed now.
     pub(super) fn wanted(&self) -> BTreeSet<Feed> {
-        let kinds = Kind::ALL.into_iter();
-        let kinds = kinds.filter(|kind| *kind != Kind::Endpoints || self.endpoints_wanted);
-        let peers = self.held.wanted_peers().into_iter();
+        let kinds = ServedKind::ALL.into_iter();
+        let kinds = kinds.filter(|kind| *kind != ServedKind::Endpoints || self.endpoints_wanted);
+        let peers = self.index.wanted_peers().into_iter();
         let peers = peers.map(|(key, value)| Feed::Peers {
             key: key.into(),
             value,
@@ -23,10 +23,10 @@ impl Inner {
 
     /// The feeds of StatefulSets: one for each of the own units, whatever their keys.
     pub(super) fn wanted_sets(&self) -> BTreeSet<Feed> {
-        if !self.held.is_naming() {
+        if !self.index.is_naming() {
             return BTreeSet::new();
         }
-        let units = self.held.wanted_peers().into_values();
+        let units = self.index.wanted_peers().into_values();
         let mut sets: BTreeSet<Feed> = units.map(Feed::Sets).collect();
         if !sets.is_empty() {
             sets.insert(Feed::SuperEdgeSets);
@@ -46,7 +46,7 @@ impl Inner {
         Err("nothing was listed that this could follow".to_owned())
     }
 
-    pub(super) fn came_to(&mut self, feed: &Feed, revision: &str) {
+    pub(super) fn set_resume_point(&mut self, feed: &Feed, revision: &str) {
         if let Some(progress) = self.feeds.get_mut(feed) {
             revision.clone_into(&mut progress.revision);
         }
@@ -56,14 +56,14 @@ impl Inner {
     /// that no name is denied that will be there in a moment; but traffic does not depend on them,
     /// so to have asked in vain is enough.
     pub(super) fn is_complete(&self) -> bool {
-        let needed = [Kind::Services, Kind::Slices, Kind::Nodes];
-        let synced = |kind: Kind| self.is_synced(&Feed::Kind(kind));
+        let needed = [ServedKind::Services, ServedKind::Slices, ServedKind::Nodes];
+        let synced = |kind: ServedKind| self.is_synced(&Feed::Kind(kind));
         let asked = |feed: &Feed| {
             let progress = self.feeds.get(feed);
             progress.is_some_and(|progress| progress.synced || progress.failed)
         };
         needed.into_iter().all(synced)
-            && self.held.has_all_peers()
+            && self.index.has_all_peers()
             && self.wanted_sets().iter().all(asked)
     }
 }

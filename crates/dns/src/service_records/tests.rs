@@ -1,9 +1,9 @@
 use super::*;
 use serde_json::{Value, json};
 
-fn seen(spec: &Value, slices: &[Value]) -> ServiceRecords {
+fn records_of(spec: &Value, slices: &[Value]) -> ServiceRecords {
     let service = json!({ "metadata": { "name": "s" }, "spec": spec });
-    records(&Seen {
+    from_view(&ServiceView {
         service: service.to_string().into(),
         slices: slices
             .iter()
@@ -35,7 +35,7 @@ fn only_what_is_ready_and_stays_has_a_name() {
         { "addresses": ["10.0.0.3"], "hostname": "c", "conditions": { "ready": true, "terminating": true } },
         { "addresses": ["10.0.0.4"], "hostname": "d", "conditions": {} },
     ]);
-    let found = seen(&json!({ "clusterIP": "None" }), &[slice("", &endpoints)]);
+    let found = records_of(&json!({ "clusterIP": "None" }), &[slice("", &endpoints)]);
     let wanted = [
         ("a", vec!["10.0.0.1".to_owned()]),
         ("d", vec!["10.0.0.4".to_owned()]),
@@ -48,11 +48,11 @@ fn a_pod_without_hostname_goes_by_its_address_behind_a_headless_service_only() {
     let endpoints =
         json!([{ "addresses": ["10.0.0.1"] }, { "addresses": ["fd00::1"], "hostname": "" }]);
     let slices = [slice("", &endpoints)];
-    let headless = seen(&json!({ "clusterIP": "None" }), &slices);
+    let headless = records_of(&json!({ "clusterIP": "None" }), &slices);
     let names: Vec<&str> = headless.hosts.keys().map(|name| &**name).collect();
     assert_eq!(names, ["10-0-0-1", "fd00--1"]);
     let spec = json!({ "clusterIP": "10.9.0.1", "clusterIPs": ["10.9.0.1", "fd09::1"], "ports": [{ "port": 80 }] });
-    let plain = seen(&spec, &slices);
+    let plain = records_of(&spec, &slices);
     assert!(plain.hosts.is_empty());
     let own = ["10.9.0.1", "fd09::1"].map(|address| address.parse().unwrap());
     assert_eq!(plain.target, Target::Addresses(own.to_vec()));
@@ -64,7 +64,7 @@ fn a_pod_without_hostname_goes_by_its_address_behind_a_headless_service_only() {
 fn a_name_has_the_addresses_of_both_families_once_each() {
     let one = |address: &str| json!([{ "addresses": [address], "hostname": "a" }]);
     let slices = ["10.0.0.2", "fd00::1", "10.0.0.1", "10.0.0.2"].map(|at| slice("", &one(at)));
-    let found = seen(&json!({ "clusterIP": "None" }), &slices);
+    let found = records_of(&json!({ "clusterIP": "None" }), &slices);
     let wanted = ["10.0.0.1", "10.0.0.2", "fd00::1"].map(str::to_owned);
     assert_eq!(addresses(&found), [("a", wanted.to_vec())]);
     assert_eq!(found.hosts["a"].ports.len(), 1);
@@ -78,7 +78,7 @@ fn a_name_of_our_own_slices_is_a_second_one_unless_a_pod_is_called_so() {
         slice(ALIAS_MANAGER, &one("db-0")),
         slice(ALIAS_MANAGER, &one("db-x-0")),
     ];
-    let found = seen(&json!({ "clusterIP": "None" }), &slices);
+    let found = records_of(&json!({ "clusterIP": "None" }), &slices);
     let aliases: Vec<_> = found
         .hosts
         .iter()
@@ -89,7 +89,7 @@ fn a_name_of_our_own_slices_is_a_second_one_unless_a_pod_is_called_so() {
 
 #[test]
 fn an_external_name_is_another_name() {
-    let found = seen(
+    let found = records_of(
         &json!({ "type": "ExternalName", "externalName": "a.example" }),
         &[],
     );

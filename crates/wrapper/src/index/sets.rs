@@ -1,7 +1,7 @@
 //! The StatefulSets of the own units: what a pod's name says about its grid and ordinal.
 //!
 //! A pod belongs to a set if its name is exactly the set's, a dash and a number. Grid and unit are
-//! what the set notes, never a piece cut out of a name.
+//! what the set notes, never a part cut out of a name.
 
 use super::Key;
 use crate::feed::Feed;
@@ -143,7 +143,7 @@ impl Sets {
             .collect();
         let old = self.by_feed.insert(feed.clone(), new).unwrap_or_default();
         self.count_grids();
-        let new = self.of(feed);
+        let new = self.brought_by(feed);
         let changed = |(key, stamp): &(&Key, &Stamp), other: Option<&BTreeMap<Key, Stamp>>| {
             other.and_then(|all| all.get(*key)) != Some(*stamp)
         };
@@ -186,7 +186,7 @@ impl Sets {
     }
 
     /// What a feed has brought.
-    pub(crate) fn of(&self, feed: &Feed) -> Option<&BTreeMap<Key, Stamp>> {
+    pub(crate) fn brought_by(&self, feed: &Feed) -> Option<&BTreeMap<Key, Stamp>> {
         self.by_feed.get(feed)
     }
 

@@ -46,8 +46,8 @@ impl Access {
 /// What a certificate says of its holder: the common name and the organisations of its subject.
 ///
 /// It is asked only of certificates that have been verified, and gives nothing for one that is not
-/// put together as RFC 5280 says.
-pub(super) fn subject(certificate: &[u8]) -> Option<Identity> {
+/// put together as RFC 5280 requires.
+pub(crate) fn subject(certificate: &[u8]) -> Option<Identity> {
     let (certificate, _) = element(certificate)?;
     let (signed, _) = element(certificate.body)?;
     let mut rest = signed.body;

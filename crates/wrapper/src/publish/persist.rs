@@ -2,11 +2,11 @@
 
 use super::listing::{Items, Listing};
 use super::plain::Plain;
-use super::{Inner, Keeper};
+use super::{Inner, Publisher};
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
-use crate::held::piece::{Piece, Pressed};
-use crate::kinds::Kind;
+use crate::index::slice_entry::{Compressed, SliceEntry};
+use crate::kinds::ServedKind;
 use crate::snapshot::{self, Damaged, FeedMeta, Image, Meta, NodeSet, Record, StampedSets};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -20,12 +20,12 @@ struct Restored {
     listings: BTreeMap<Feed, Listing>,
 }
 
-impl Keeper {
+impl Publisher {
     /// Everything that is known, to be written.
     pub(crate) fn image(&self) -> Image {
         let inner = self.inner();
         let stored = self.reader.store().snapshot();
-        let plain = Kind::ALL.into_iter().filter(|kind| !kind.is_edited());
+        let plain = ServedKind::ALL.into_iter().filter(|kind| !kind.is_edited());
         let objects = plain.flat_map(|kind| {
             let of_kind = stored.clone().under(&kind.resource().key_prefix);
             let entries: Vec<_> = of_kind
@@ -34,9 +34,9 @@ impl Keeper {
                 .collect();
             entries
         });
-        let pieces = Source::ALL.into_iter().flat_map(|source| {
-            let pieces = inner.held.pieces(source).iter();
-            pieces.map(move |(_, piece)| (Kind::from(source), piece.body.clone()))
+        let entries = Source::ALL.into_iter().flat_map(|source| {
+            let entries = inner.index.entries(source).iter();
+            entries.map(move |(_, entry)| (ServedKind::from(source), entry.body.clone()))
         });
         Image {
             meta: Meta {
@@ -47,21 +47,23 @@ impl Keeper {
             objects: objects.collect(),
             sets: inner.node_sets(),
             stamped: inner.stamped_sets(),
-            pieces: pieces.collect(),
+            entries: entries.collect(),
         }
     }
 
-    /// Takes back what a snapshot holds; says whether there was one.
+    /// Loads what is in a snapshot; gives whether there was one.
     pub(crate) fn restore(&self, folder: &Path) -> Result<bool, Damaged> {
         let mut restored = Restored::default();
-        let found = snapshot::load(folder, &mut |record| self.take_back(&mut restored, record))?;
+        let found = snapshot::load(folder, &mut |record| {
+            self.load_record(&mut restored, record)
+        })?;
         let Some(meta) = restored.meta else {
             return Ok(found);
         };
         let endpoints = meta
             .feeds
             .iter()
-            .any(|at| at.feed == Feed::Kind(Kind::Endpoints));
+            .any(|at| at.feed == Feed::Kind(ServedKind::Endpoints));
         {
             let mut inner = self.inner();
             inner.endpoints_wanted = endpoints;
@@ -79,7 +81,7 @@ impl Keeper {
         for at in feeds {
             let listing = restored.listings.remove(&at.feed);
             let listing = listing.unwrap_or_else(|| self.listing(&at.feed));
-            self.relist(&at.feed, listing, &at.revision, true);
+            self.replace(&at.feed, listing, &at.revision);
             if let Some(progress) = self.inner().feeds.get_mut(&at.feed) {
                 progress.contact = at.contact;
             }
@@ -87,7 +89,7 @@ impl Keeper {
         Ok(found)
     }
 
-    fn take_back(&self, restored: &mut Restored, record: Record) -> Result<(), String> {
+    fn load_record(&self, restored: &mut Restored, record: Record) -> Result<(), String> {
         match record {
             Record::Meta(meta) if meta.node != self.node => {
                 return Err(format!("the view of {}, not of {}", meta.node, self.node));
@@ -112,22 +114,22 @@ impl Keeper {
                     known.extend(sets);
                 }
             }
-            Record::Piece(kind, body) => {
+            Record::SliceEntry(kind, body) => {
                 let listing = self.restored(restored, Feed::Kind(kind));
-                self.take_piece_back(listing, body)?;
+                self.load_entry(listing, body)?;
             }
         }
         Ok(())
     }
 
-    fn take_piece_back(&self, listing: &mut Listing, body: Pressed) -> Result<(), String> {
-        let Items::Pieces(source, pieces) = &mut listing.items else {
+    fn load_entry(&self, listing: &mut Listing, body: Compressed) -> Result<(), String> {
+        let Items::SliceEntries(source, entries) = &mut listing.items else {
             return Ok(());
         };
         let text = body.text().map_err(|error| error.to_string())?;
         let parts = Parts::parse(*source, &text).map_err(|error| error.to_string())?;
-        let piece = Piece::with_body(&parts, body, &mut self.inner().held.names);
-        pieces.insert(parts.key(), (String::new(), piece));
+        let entry = SliceEntry::with_body(&parts, body, &mut self.inner().index.names);
+        entries.insert(parts.key(), (String::new(), entry));
         Ok(())
     }
 
@@ -155,7 +157,7 @@ impl Inner {
     }
 
     fn stamped_sets(&self) -> Vec<StampedSets> {
-        let sets = self.held.sets.iter();
+        let sets = self.index.sets.iter();
         sets.map(|(feed, sets)| StampedSets {
             feed: feed.clone(),
             sets: sets
@@ -167,15 +169,15 @@ impl Inner {
     }
 
     fn node_sets(&self) -> Vec<NodeSet> {
-        let name = |node: &u32| self.held.names.name(*node).to_owned();
-        let set = |key: &str, peers: &crate::held::Peers| NodeSet {
+        let name = |node: &u32| self.index.names.name(*node).to_owned();
+        let set = |key: &str, peers: &crate::index::Peers| NodeSet {
             feed: Feed::Peers {
                 key: key.to_owned(),
                 value: peers.value.clone(),
             },
             nodes: peers.members.iter().map(name).collect(),
         };
-        let peers = self.held.peers().iter();
+        let peers = self.index.peers().iter();
         peers.map(|(key, peers)| set(key, peers)).collect()
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::records::{Host, Port, ServiceRecords, Target};
 use edgegrid_api::names::{ALIAS_MANAGER, label};
-use edgegrid_wrapper::Seen;
+use edgegrid_wrapper::ServiceView;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ struct Conditions {
 
 /// Why a service has no records.
 #[derive(Debug, thiserror::Error)]
-#[error("read {what} of a service as it is seen")]
+#[error("read {what} of a service in the view")]
 pub struct Unreadable {
     what: &'static str,
     #[source]
@@ -85,13 +85,13 @@ pub struct Unreadable {
 }
 
 /// What the names of a service stand for.
-pub fn records(seen: &Seen) -> Result<ServiceRecords, Unreadable> {
+pub fn from_view(view: &ServiceView) -> Result<ServiceRecords, Unreadable> {
     let unreadable = |what| move |source| Unreadable { what, source };
     let service: Service =
-        serde_json::from_slice(&seen.service).map_err(unreadable("the Service"))?;
+        serde_json::from_slice(&view.service).map_err(unreadable("the Service"))?;
     let target = target(&service.spec);
     let mut hosts = BTreeMap::new();
-    for text in &seen.slices {
+    for text in &view.slices {
         let slice: Slice<'_> = serde_json::from_slice(text).map_err(unreadable("a slice"))?;
         add(&mut hosts, slice, target == Target::Headless);
     }
@@ -139,7 +139,7 @@ fn add(hosts: &mut BTreeMap<Box<str>, Host>, slice: Slice<'_>, dashed: bool) {
                 ports: Arc::clone(&ports),
                 alias,
             });
-            // A pod of that name is no second name of another, whatever else is said.
+            // A pod of that name is no second name of another, whatever another slice has.
             host.alias &= alias;
             if let Err(at) = host.addresses.binary_search(&address) {
                 host.addresses.insert(at, address);

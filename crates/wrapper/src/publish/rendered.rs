@@ -1,10 +1,10 @@
 //! A view as it is served: the edited objects in a store, and which endpoints of each are shown.
 
 use crate::document::{Parts, Source, Written};
-use crate::held::judge::{Eye, Judged, Mask};
-use crate::held::{Held, Key};
-use crate::kinds::Kind;
-use crate::view::Fate;
+use crate::index::filter::{Filtered, Mask, Viewer};
+use crate::index::{Index, Key};
+use crate::kinds::ServedKind;
+use crate::view::Visibility;
 use edgegrid_listwatch::Store;
 use edgegrid_store::{Change, Expect, Write};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 /// What is shown of all edited objects.
 #[derive(Debug)]
-pub(crate) struct Lens {
+pub(crate) struct RenderedView {
     store: Store,
-    shown: BTreeMap<(Source, Key), Shown>,
+    shown: BTreeMap<(Source, Key), Rendered>,
 }
 
 /// What is shown of one object.
 #[derive(Debug)]
-struct Shown {
+struct Rendered {
     mask: Mask,
-    /// Up to here the stored text says what a client can act on.
+    /// Up to here the stored text is what a client can act on.
     stable: usize,
-    withheld: [u32; Fate::WITHHELD.len()],
+    withheld: [u32; Visibility::WITHHELD.len()],
 }
 
 /// What has changed since the view was made, so that only that is looked at.
@@ -32,7 +32,7 @@ pub(crate) struct Touched<'a> {
     /// Services whose endpoints may be seen differently.
     pub(crate) services: BTreeSet<Key>,
     /// Objects whose text is another, or which are gone.
-    pub(crate) pieces: BTreeSet<(Source, Key)>,
+    pub(crate) entries: BTreeSet<(Source, Key)>,
     /// One of them, taken apart already.
     pub(crate) fresh: Option<(Source, &'a Parts<'a>)>,
     /// Services whose pods may have other short names, though nothing else is different.
@@ -43,13 +43,13 @@ pub(crate) struct Touched<'a> {
 
 impl Touched<'_> {
     /// Adds services for which the own node may stand elsewhere now.
-    pub(crate) fn place(&mut self, services: BTreeSet<Key>) {
+    pub(crate) fn add_moved(&mut self, services: BTreeSet<Key>) {
         self.naming.extend(services.iter().cloned());
         self.services.extend(services);
     }
 }
 
-impl Lens {
+impl RenderedView {
     pub(crate) fn new(store: Store) -> Self {
         Self {
             store,
@@ -58,14 +58,14 @@ impl Lens {
     }
 
     /// Everything there is, as if all of it had just changed.
-    pub(crate) fn everything(held: &Held) -> Touched<'static> {
+    pub(crate) fn everything(index: &Index) -> Touched<'static> {
         let mut touched = Touched::default();
         for source in Source::ALL {
-            let pieces = held.pieces(source);
-            touched.services.extend(pieces.services().cloned());
+            let entries = index.entries(source);
+            touched.services.extend(entries.services().cloned());
             touched
-                .pieces
-                .extend(pieces.iter().map(|(key, _)| (source, Arc::clone(key))));
+                .entries
+                .extend(entries.iter().map(|(key, _)| (source, Arc::clone(key))));
         }
         touched
     }
@@ -73,32 +73,32 @@ impl Lens {
     /// Brings what is shown up to date; gives the writes that make it so.
     pub(crate) fn update(
         &mut self,
-        held: &Held,
-        eye: Eye<'_>,
+        index: &Index,
+        viewer: Viewer<'_>,
         touched: &Touched<'_>,
     ) -> Vec<Write> {
         let mut writes = Vec::new();
-        for (source, key) in &touched.pieces {
-            let pieces = held.pieces(*source);
-            if pieces.get(key).is_none() {
+        for (source, key) in &touched.entries {
+            let entries = index.entries(*source);
+            if entries.get(key).is_none() {
                 if self.shown.remove(&(*source, Arc::clone(key))).is_some() {
                     writes.push(write(*source, key, Change::Delete));
                 }
-            } else if pieces.homeless().contains(key) {
-                writes.extend(self.show(held, held.judge_homeless(*source, key), touched));
+            } else if entries.unowned().contains(key) {
+                writes.extend(self.show(index, index.filter_unowned(*source, key), touched));
             }
         }
         for service in &touched.services {
-            for judged in held.judge(service, eye) {
-                writes.extend(self.show(held, judged, touched));
+            for filtered in index.filter(service, viewer) {
+                writes.extend(self.show(index, filtered, touched));
             }
         }
         writes
     }
 
-    /// How many endpoints are withheld, in the order of [`Fate::WITHHELD`].
-    pub(crate) fn withheld(&self) -> [u64; Fate::WITHHELD.len()] {
-        let mut sum = [0; Fate::WITHHELD.len()];
+    /// How many endpoints are withheld, in the order of [`Visibility::WITHHELD`].
+    pub(crate) fn withheld(&self) -> [u64; Visibility::WITHHELD.len()] {
+        let mut sum = [0; Visibility::WITHHELD.len()];
         for shown in self.shown.values() {
             for (sum, count) in sum.iter_mut().zip(shown.withheld) {
                 *sum += u64::from(count);
@@ -113,23 +113,23 @@ impl Lens {
         Some(&shown.mask)
     }
 
-    fn show(&mut self, held: &Held, judged: Judged, touched: &Touched<'_>) -> Option<Write> {
-        let id = (judged.source, Arc::clone(&judged.key));
+    fn show(&mut self, index: &Index, filtered: Filtered, touched: &Touched<'_>) -> Option<Write> {
+        let id = (filtered.source, Arc::clone(&filtered.key));
         let before = self.shown.get_mut(&id);
         if let Some(before) = before
-            && before.mask == judged.mask
-            && !touched.pieces.contains(&id)
+            && before.mask == filtered.mask
+            && !touched.entries.contains(&id)
         {
-            before.withheld = judged.withheld;
+            before.withheld = filtered.withheld;
             return None;
         }
-        let Written { bytes, stable } = written(held, &judged, touched)?;
-        let Judged {
+        let Written { bytes, stable } = written(index, &filtered, touched)?;
+        let Filtered {
             source,
             key,
             mask,
             withheld,
-        } = judged;
+        } = filtered;
         if let Some(before) = self.shown.get_mut(&id)
             && let Some(entry) = self.store.get(&store_key(source, &key))
             && entry.value().get(..before.stable) == bytes.get(..stable)
@@ -139,7 +139,7 @@ impl Lens {
         }
         self.shown.insert(
             id,
-            Shown {
+            Rendered {
                 mask,
                 stable,
                 withheld,
@@ -155,20 +155,20 @@ impl Lens {
 }
 
 /// The text of an object as it is to be seen.
-fn written(held: &Held, judged: &Judged, touched: &Touched<'_>) -> Option<Written> {
-    let keep = |at: usize| judged.mask.has(at);
+fn written(index: &Index, filtered: &Filtered, touched: &Touched<'_>) -> Option<Written> {
+    let keep = |at: usize| filtered.mask.has(at);
     if let Some((source, parts)) = touched.fresh
-        && source == judged.source
-        && parts.key() == *judged.key
+        && source == filtered.source
+        && parts.key() == *filtered.key
     {
         return Some(parts.write(keep));
     }
-    let piece = held.pieces(judged.source).get(&judged.key)?;
-    match piece.read(judged.source, |parts| parts.write(keep)) {
+    let entry = index.entries(filtered.source).get(&filtered.key)?;
+    match entry.read(filtered.source, |parts| parts.write(keep)) {
         Ok(written) => Some(written),
         Err(error) => {
-            // What is held was read before it was pressed, so memory itself must be damaged.
-            tracing::error!(key = %judged.key, %error, "an object that is held cannot be read");
+            // What is kept was read before it was compressed, so memory itself must be damaged.
+            tracing::error!(key = %filtered.key, %error, "cannot read a compressed object");
             None
         }
     }
@@ -183,5 +183,5 @@ fn write(source: Source, key: &str, change: Change) -> Write {
 }
 
 pub(crate) fn store_key(source: Source, key: &str) -> String {
-    format!("{}{key}", Kind::from(source).resource().key_prefix)
+    format!("{}{key}", ServedKind::from(source).resource().key_prefix)
 }

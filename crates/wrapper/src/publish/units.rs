@@ -1,11 +1,11 @@
 //! Views of units: what an ingress of another site asks for, made when asked and dropped when
 //! nobody has for a while.
 
-use super::lens::{Lens, Touched};
-use super::{Inner, Keeper};
+use super::rendered::{RenderedView, Touched};
+use super::{Inner, Publisher};
 use crate::feed::Feed;
-use crate::held::judge::Eye;
-use crate::kinds::Kind;
+use crate::index::filter::Viewer;
+use crate::kinds::ServedKind;
 use crate::view::NodeId;
 use edgegrid_listwatch::{Reader, Store};
 use edgegrid_store::Limits;
@@ -15,15 +15,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// So many units at most can be looked at at once.
-const MOST: usize = 64;
+const MAX_UNITS: usize = 64;
 /// A unit nobody asks for is forgotten after this time, if no watch of it is open.
-const IDLE: Duration = Duration::from_mins(15);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// A view that shows one unit's endpoints.
 pub(super) struct Unit {
     nodes: BTreeSet<NodeId>,
     /// None until its nodes are known.
-    lens: Option<Lens>,
+    rendered: Option<RenderedView>,
     reader: Arc<Reader>,
     asked: Instant,
 }
@@ -48,25 +48,25 @@ impl Unit {
     }
 
     fn is_idle(&self) -> bool {
-        self.asked.elapsed() > IDLE && self.reader.store().watched_prefixes() == 0
+        self.asked.elapsed() > IDLE_TIMEOUT && self.reader.store().watched_prefixes() == 0
     }
 }
 
-impl Keeper {
+impl Publisher {
     /// The view of a unit, started if there is none yet.
-    pub(crate) fn unit(&self, name: &str, kind: Kind) -> UnitView {
+    pub(crate) fn unit(&self, name: &str, kind: ServedKind) -> UnitView {
         let mut inner = self.inner();
-        inner.endpoints_wanted |= kind == Kind::Endpoints;
+        inner.endpoints_wanted |= kind == ServedKind::Endpoints;
         inner
             .units
             .retain(|unit, state| unit == name || !state.is_idle());
         if !inner.units.contains_key(name) {
-            if inner.units.len() >= MOST {
+            if inner.units.len() >= MAX_UNITS {
                 return UnitView::TooMany;
             }
             let unit = Unit {
                 nodes: BTreeSet::new(),
-                lens: None,
+                rendered: None,
                 reader: Arc::new(Reader::new(self.unit_store(), 0)),
                 asked: Instant::now(),
             };
@@ -77,7 +77,7 @@ impl Keeper {
         match inner.units.get_mut(name) {
             Some(unit) => {
                 unit.asked = Instant::now();
-                match unit.lens {
+                match unit.rendered {
                     Some(_) if ready => UnitView::Ready(Arc::clone(&unit.reader)),
                     _ => UnitView::NotYet,
                 }
@@ -102,18 +102,19 @@ impl Keeper {
 
 impl Inner {
     pub(super) fn set_unit(&mut self, name: &str, nodes: BTreeSet<NodeId>) {
-        let Inner { held, units, .. } = self;
+        let Inner { index, units, .. } = self;
         let Some(unit) = units.get_mut(name) else {
             return;
         };
         unit.nodes = nodes;
         let store = unit.reader.store().clone();
-        unit.lens.get_or_insert_with(|| Lens::new(store));
-        update(held, unit, &Lens::everything(held));
+        unit.rendered
+            .get_or_insert_with(|| RenderedView::new(store));
+        update(index, unit, &RenderedView::everything(index));
     }
 
     pub(super) fn set_unit_member(&mut self, name: &str, node: NodeId, member: bool) {
-        let Inner { held, units, .. } = self;
+        let Inner { index, units, .. } = self;
         let Some(unit) = units.get_mut(name) else {
             return;
         };
@@ -122,9 +123,9 @@ impl Inner {
         } else {
             unit.nodes.remove(&node);
         }
-        let services = Lens::everything(held).services;
+        let services = RenderedView::everything(index).services;
         update(
-            held,
+            index,
             unit,
             &Touched {
                 services,
@@ -134,16 +135,18 @@ impl Inner {
     }
 
     pub(super) fn update_units(&mut self, touched: &Touched<'_>) {
-        let Inner { held, units, .. } = self;
+        let Inner { index, units, .. } = self;
         for unit in units.values_mut() {
-            update(held, unit, touched);
+            update(index, unit, touched);
         }
     }
 }
 
-fn update(held: &crate::held::Held, unit: &mut Unit, touched: &Touched<'_>) {
-    let Some(lens) = &mut unit.lens else { return };
-    let writes = lens.update(held, Eye::Unit(&unit.nodes), touched);
+fn update(index: &crate::index::Index, unit: &mut Unit, touched: &Touched<'_>) {
+    let Some(rendered) = &mut unit.rendered else {
+        return;
+    };
+    let writes = rendered.update(index, Viewer::Unit(&unit.nodes), touched);
     if let Err(error) = unit.reader.store().commit(writes) {
         tracing::error!(%error, "a change did not get into a unit's view");
     }

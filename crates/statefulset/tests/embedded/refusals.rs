@@ -1,4 +1,4 @@
-//! Bad input: what is refused is told and tried again, and holds up nothing else.
+//! Bad input: what is refused is reported in an event and tried again, and blocks nothing else.
 
 use anyhow::{Context, bail, ensure};
 use edgegrid_statefulset::rules::{self, Set, revision_name};
@@ -8,7 +8,8 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Po
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, NS, SET, image, web, web_with_claims};
+use crate::bench::Bench;
+use crate::fixtures::{NS, SET, image, web, web_with_claims};
 
 /// First of eleven ordinals of which the last has a digit more.
 const START: i64 = 999_999_990;
@@ -51,7 +52,7 @@ async fn patch_spec(bench: &Bench, name: &str, spec: Value) -> anyhow::Result<()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_pod_is_told_and_holds_up_neither_other_sets_nor_scaling_down() {
+async fn a_refused_pod_has_an_event_and_blocks_neither_other_sets_nor_scaling_down() {
     let bench = Bench::start().await.unwrap();
     let name = create_long_named(&bench).await.unwrap();
     bench.create(&web(2)).await.unwrap();
@@ -62,8 +63,8 @@ async fn a_refused_pod_is_told_and_holds_up_neither_other_sets_nor_scaling_down(
             let events = bench.events().await?;
             let pod = rules::pod_name(&name, START + 10);
             let refused = format!("Create Pod {pod} in StatefulSet {name} failed error:");
-            let is_told = events.iter().any(|event| event.contains(&refused));
-            ensure!(is_told, "{events:?}");
+            let is_reported = events.iter().any(|event| event.contains(&refused));
+            ensure!(is_reported, "{events:?}");
             Ok(())
         })
         .await
@@ -82,13 +83,13 @@ async fn a_refused_pod_is_told_and_holds_up_neither_other_sets_nor_scaling_down(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_waits_for_an_old_claim_to_go_and_comes_when_it_has() {
+async fn a_pod_waits_for_an_old_claim_to_go_and_is_created_when_it_has() {
     let bench = Bench::start().await.unwrap();
     bench.create(&web_with_claims(1)).await.unwrap();
     bench.settled().await.unwrap();
     let claims: Api<PersistentVolumeClaim> = bench.api();
     let leaving = json!({
-        "metadata": { "name": "data-web-1", "finalizers": ["test/hold"] },
+        "metadata": { "name": "data-web-1", "finalizers": ["test/wait"] },
         "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
     });
     let leaving = serde_json::from_value(leaving).unwrap();
@@ -97,7 +98,7 @@ async fn a_pod_waits_for_an_old_claim_to_go_and_comes_when_it_has() {
         .await
         .unwrap();
     let uid = made.uid().unwrap();
-    bench.monitor.lock().unwrap().expect_deletion(&uid);
+    bench.monitor.lock().expect_deletion(&uid);
     claims
         .delete("data-web-1", &DeleteParams::default())
         .await
@@ -105,7 +106,7 @@ async fn a_pod_waits_for_an_old_claim_to_go_and_comes_when_it_has() {
     bench.spec(json!({ "replicas": 2 })).await.unwrap();
     let waits = "Create Pod web-1 in StatefulSet web failed error: pvc data-web-1 is being deleted";
     bench
-        .eventually("the wait is told", async || {
+        .eventually("an event says what is waited for", async || {
             let events = bench.events().await?;
             ensure!(events.iter().any(|event| event == waits), "{events:?}");
             Ok(())
@@ -120,7 +121,7 @@ async fn a_pod_waits_for_an_old_claim_to_go_and_comes_when_it_has() {
         .await
         .unwrap();
     bench.settled().await.unwrap();
-    bench.verdict().unwrap();
+    bench.check_promises().unwrap();
     let claim = claims.get("data-web-1").await.unwrap();
     assert!(claim.finalizers().is_empty(), "a new one");
 }

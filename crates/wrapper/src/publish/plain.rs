@@ -1,6 +1,6 @@
 //! Objects that are served whole: their text for the store, and what else is asked of them.
 
-use crate::kinds::Kind;
+use crate::kinds::ServedKind;
 use crate::view::Rule;
 use bytes::Bytes;
 use edgegrid_listwatch::storable;
@@ -15,12 +15,12 @@ pub(crate) struct Plain {
     /// The revision upstream gave it.
     pub(crate) revision: String,
     pub(crate) text: Bytes,
-    pub(crate) says: Says,
+    pub(crate) effect: Effect,
 }
 
-/// What an object says that decides over views.
+/// What an object means for views besides being served.
 #[derive(Debug)]
-pub(crate) enum Says {
+pub(crate) enum Effect {
     Nothing,
     Rule(Rule),
     Labels(BTreeMap<String, String>),
@@ -28,7 +28,7 @@ pub(crate) enum Says {
 
 impl Plain {
     /// Reads an object as it comes from upstream or out of a snapshot.
-    pub(crate) fn read(kind: Kind, json: &[u8]) -> Result<Self, String> {
+    pub(crate) fn read(kind: ServedKind, json: &[u8]) -> Result<Self, String> {
         let mut object: Value = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         let resource = kind.resource();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -48,17 +48,17 @@ impl Plain {
             .unwrap_or_default();
         object["kind"] = (*resource.kind).into();
         object["apiVersion"] = resource.api_version().into();
-        let says = match kind {
-            Kind::Services => Says::Rule(Rule::of(&object)),
-            Kind::Nodes => Says::Labels(labels(&object)),
-            _ => Says::Nothing,
+        let effect = match kind {
+            ServedKind::Services => Effect::Rule(Rule::from_service(&object)),
+            ServedKind::Nodes => Effect::Labels(labels(&object)),
+            _ => Effect::Nothing,
         };
         Ok(Self {
             key: resource.key(namespace.as_deref(), &name),
             revision,
             // Copied, so that the store keeps no spare room.
             text: Bytes::from(storable(&object).to_vec().into_boxed_slice()),
-            says,
+            effect,
         })
     }
 }

@@ -1,22 +1,22 @@
-//! What the keeper tells of itself: readiness, age, metrics, and why a service looks as it does.
+//! What the publisher reports of itself: readiness, age, metrics, and why a service looks as it does.
 
 use super::aliases::Aliases;
-use super::{Inner, Keeper, Progress};
+use super::{Inner, Progress, Publisher};
 use crate::document::Source;
 use crate::feed::Feed;
-use crate::held::judge::Eye;
-use crate::kinds::Kind;
-use crate::view::{Fate, Rule, Topology, Verdict};
+use crate::index::filter::Viewer;
+use crate::kinds::ServedKind;
+use crate::view::{Rule, Selected, Topology, Visibility};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// Out of touch for less than so many seconds is between two watches, not cut off.
-const BRIEFLY: u64 = 5;
+const BETWEEN_WATCHES: u64 = 5;
 
 /// Numbers for metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
-    pub(crate) withheld: [u64; Fate::WITHHELD.len()],
+    pub(crate) withheld: [u64; Visibility::WITHHELD.len()],
     pub(crate) malformed_services: u64,
     pub(crate) ready: bool,
     /// Seconds since the last contact with upstream; zero while there is contact.
@@ -26,18 +26,20 @@ pub(crate) struct Figures {
     pub(crate) aliases_left_out: u64,
 }
 
-impl Keeper {
+impl Publisher {
     /// Whether reads of a kind can be answered; asking for Endpoints starts reading them.
-    pub(crate) fn is_ready(&self, kind: Kind) -> bool {
+    pub(crate) fn is_ready(&self, kind: ServedKind) -> bool {
         let mut inner = self.inner();
-        if kind == Kind::Endpoints && !inner.endpoints_wanted {
+        if kind == ServedKind::Endpoints && !inner.endpoints_wanted {
             inner.endpoints_wanted = true;
             self.publish_wanted(&mut inner);
         }
         let synced = inner.is_synced(&Feed::Kind(kind));
         match kind {
-            Kind::Services | Kind::Slices | Kind::Endpoints => inner.open && synced,
-            Kind::Namespaces | Kind::ServiceCidrs | Kind::Nodes => synced,
+            ServedKind::Services | ServedKind::Slices | ServedKind::Endpoints => {
+                inner.open && synced
+            }
+            ServedKind::Namespaces | ServedKind::ServiceCidrs | ServedKind::Nodes => synced,
         }
     }
 
@@ -49,10 +51,10 @@ impl Keeper {
     /// What is still missing for the view to be complete.
     pub(crate) fn missing(&self) -> Vec<String> {
         let inner = self.inner();
-        let kinds = [Kind::Services, Kind::Slices, Kind::Nodes].map(Feed::Kind);
+        let kinds = [ServedKind::Services, ServedKind::Slices, ServedKind::Nodes].map(Feed::Kind);
         let kinds = kinds.into_iter().filter(|feed| !inner.is_synced(feed));
-        let peers = inner.held.wanted_peers().into_iter();
-        let peers = peers.filter(|(key, _)| !inner.held.peers().contains_key(key));
+        let peers = inner.index.wanted_peers().into_iter();
+        let peers = peers.filter(|(key, _)| !inner.index.peers().contains_key(key));
         let peers = peers.map(|(key, value)| Feed::Peers {
             key: key.into(),
             value,
@@ -72,7 +74,7 @@ impl Keeper {
         let inner = self.inner();
         let is_malformed = |topology: &Topology| matches!(topology, Topology::Malformed(_));
         let malformed = inner
-            .held
+            .index
             .rules()
             .filter(|(_, rule)| is_malformed(&rule.topology));
         let age = inner.age(self.now());
@@ -81,7 +83,7 @@ impl Keeper {
         Figures {
             aliases,
             aliases_left_out,
-            withheld: inner.lens.withheld(),
+            withheld: inner.rendered.withheld(),
             malformed_services: malformed.count() as u64,
             ready: inner.open,
             age: age.unwrap_or(0),
@@ -97,12 +99,12 @@ impl Keeper {
     pub(crate) fn explain(&self, service: &str) -> Value {
         let inner = self.inner();
         let own: Value = inner
-            .held
+            .index
             .labels()
             .iter()
             .map(|(k, v)| (k.clone(), json!(v)))
             .collect();
-        let Some(rule) = inner.held.rule(service) else {
+        let Some(rule) = inner.index.rule(service) else {
             return json!({ "service": service, "known": false, "node": self.node, "labels": own,
                 "objects": inner.objects(service) });
         };
@@ -120,7 +122,7 @@ impl Keeper {
             "topology": topology, "keepExternal": rule.keep_external,
             "peers": peers.collect::<serde_json::Map<_, _>>(),
             "objects": inner.objects(service),
-            "shortNames": inner.aliases.as_ref().map(|aliases| aliases.explain(&inner.held, service)),
+            "shortNames": inner.aliases.as_ref().map(|aliases| aliases.explain(&inner.index, service)),
         })
     }
 
@@ -128,7 +130,7 @@ impl Keeper {
     pub(crate) fn overview(&self) -> Value {
         let inner = self.inner();
         let rules = inner
-            .held
+            .index
             .rules()
             .filter(|(_, rule)| rule.topology != Topology::Open);
         let services: serde_json::Map<String, Value> = rules
@@ -155,13 +157,16 @@ impl Inner {
             now.duration_since(contact).as_secs().max(0).unsigned_abs()
         };
         let oldest = offline.map(|(_, progress)| seconds(progress)).max();
-        oldest.filter(|age| *age >= BRIEFLY)
+        oldest.filter(|age| *age >= BETWEEN_WATCHES)
     }
 
     fn peers_of(&self, key: &str) -> Value {
-        match self.held.peers().get(key) {
+        match self.index.peers().get(key) {
             Some(peers) => {
-                let names = peers.members.iter().map(|node| self.held.names.name(*node));
+                let names = peers
+                    .members
+                    .iter()
+                    .map(|node| self.index.names.name(*node));
                 json!({ "value": peers.value, "nodes": names.collect::<Vec<_>>() })
             }
             None => json!("not known"),
@@ -169,31 +174,32 @@ impl Inner {
     }
 
     fn objects(&self, service: &str) -> Vec<Value> {
-        let rule = self.held.rule(service);
+        let rule = self.index.rule(service);
         let mut objects = Vec::new();
         for source in Source::ALL {
-            let verdicts = rule.map(|rule| self.held.verdicts(source, service, rule, Eye::Node));
-            for (_, key, piece) in self
-                .held
-                .pieces_of(service)
+            let selected =
+                rule.map(|rule| self.index.selected(source, service, rule, Viewer::Node));
+            for (_, key, entry) in self
+                .index
+                .entries_of(service)
                 .filter(|(of, ..)| *of == source)
             {
-                let endpoints = piece.endpoints().map(|(family, one)| {
-                    let verdict = verdicts.as_ref().and_then(|all| all.get(&family));
-                    let fate = match (rule, verdict) {
-                        (Some(rule), Some(verdict)) => {
-                            self.held.fate(rule, *verdict, one, Eye::Node)
+                let endpoints = entry.endpoints().map(|(family, one)| {
+                    let selected = selected.as_ref().and_then(|all| all.get(&family));
+                    let visibility = match (rule, selected) {
+                        (Some(rule), Some(selected)) => {
+                            self.index.visibility(rule, *selected, one, Viewer::Node)
                         }
-                        _ => Fate::UnknownService,
+                        _ => Visibility::UnknownService,
                     };
                     json!({
-                        "node": one.node.map(|node| self.held.names.name(node)),
-                        "ready": one.ready, "serving": one.serving, "fate": fate.name(),
-                        "because": because(rule.map(Rule::keys), verdict.copied()),
+                        "node": one.node.map(|node| self.index.names.name(node)),
+                        "ready": one.ready, "serving": one.serving, "visibility": visibility.name(),
+                        "because": because(rule.map(Rule::keys), selected.copied()),
                     })
                 });
                 objects.push(json!({
-                    "object": &**key, "kind": Kind::from(source).resource().kind,
+                    "object": &**key, "kind": ServedKind::from(source).resource().kind,
                     "endpoints": endpoints.collect::<Vec<_>>(),
                 }));
             }
@@ -202,14 +208,14 @@ impl Inner {
     }
 }
 
-fn because(keys: Option<&[Box<str>]>, verdict: Option<Verdict>) -> String {
-    match (keys, verdict) {
-        (Some(keys), Some(Verdict::Key(winner))) => {
+fn because(keys: Option<&[Box<str>]>, selected: Option<Selected>) -> String {
+    match (keys, selected) {
+        (Some(keys), Some(Selected::Key(winner))) => {
             format!("key {} wins", keys.get(winner).map_or("", |key| key))
         }
-        (_, Some(Verdict::Everything)) => "everything stays".to_owned(),
-        (_, Some(Verdict::AnyKey)) => "nobody answers at home".to_owned(),
-        (_, Some(Verdict::Nothing)) => "the annotation is malformed".to_owned(),
+        (_, Some(Selected::Everything)) => "everything stays".to_owned(),
+        (_, Some(Selected::AnyKey)) => "nobody answers at home".to_owned(),
+        (_, Some(Selected::Nothing)) => "the annotation is malformed".to_owned(),
         _ => "no such Service is known".to_owned(),
     }
 }

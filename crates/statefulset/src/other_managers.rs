@@ -1,15 +1,15 @@
-//! Notices when another controller does our work, from the notes that the API server keeps about who
-//! wrote what (`managedFields`), without comparing clocks.
+//! Notices when another field manager does our work, from what the API server records about who wrote
+//! which field (`managedFields`), without comparing clocks.
 //!
 //! A status counter written by another manager than ours, or a pod made for our set by another one,
-//! is such a sign if it was not there when we first looked: what a predecessor left is no sign.
+//! is a sign of it, unless it was there when we first saw the set: what a predecessor left is no sign.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 use kube::core::ObjectMeta;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::names::FIELD_MANAGER;
@@ -22,9 +22,9 @@ const COUNTERS: [&str; 4] = [
     "f:updateRevision",
 ];
 
-/// Signs of other controllers, by the uid of the set.
+/// Signs of other managers, by the uid of the set.
 #[derive(Default)]
-pub(crate) struct Foreigners {
+pub(crate) struct OtherManagers {
     sets: Mutex<BTreeMap<String, Signs>>,
 }
 
@@ -32,15 +32,16 @@ pub(crate) struct Foreigners {
 struct Signs {
     /// Who wrote the status, and when they last did.
     writers: BTreeSet<(String, Option<Time>)>,
+    /// The last other manager, and when we saw its write.
     last: Option<(String, Instant)>,
 }
 
-impl Foreigners {
-    /// Looks at a set as it was told.
-    pub(crate) fn look_at_set(&self, metadata: &ObjectMeta) {
+impl OtherManagers {
+    /// Takes note of who wrote the status of a set.
+    pub(crate) fn observe_set(&self, metadata: &ObjectMeta) {
         let uid = metadata.uid.clone().unwrap_or_default();
         let writers = status_writers(metadata);
-        let mut sets = self.lock();
+        let mut sets = self.sets.lock();
         let Some(signs) = sets.get_mut(&uid) else {
             sets.insert(
                 uid,
@@ -58,34 +59,30 @@ impl Foreigners {
         signs.writers.extend(writers);
     }
 
-    /// Looks at a pod that a set controls and that was not there before.
-    pub(crate) fn look_at_new_pod(&self, owner: &str, metadata: &ObjectMeta) {
-        let maker = entries(metadata).find(|entry| {
+    /// Takes note of who created a pod that a set controls and that was not there before.
+    pub(crate) fn observe_new_pod(&self, owner: &str, metadata: &ObjectMeta) {
+        let creation = entries(metadata).find(|entry| {
             entry.subresource.is_none() && writes(entry, &["f:metadata"], &["f:generateName"])
         });
-        let manager = maker.and_then(|entry| entry.manager.clone());
+        let manager = creation.and_then(|entry| entry.manager.clone());
         let Some(manager) = manager.filter(|manager| manager != FIELD_MANAGER) else {
             return;
         };
-        if let Some(signs) = self.lock().get_mut(owner) {
+        if let Some(signs) = self.sets.lock().get_mut(owner) {
             signs.last = Some((manager, Instant::now()));
         }
     }
 
-    /// Who else acted on a set not longer ago than this.
-    pub(crate) fn within(&self, uid: &str, time: Duration) -> Option<String> {
-        let sets = self.lock();
+    /// The manager that acted on a set not longer ago than this, if one did.
+    pub(crate) fn acted_within(&self, uid: &str, time: Duration) -> Option<String> {
+        let sets = self.sets.lock();
         let (manager, at) = sets.get(uid)?.last.as_ref()?;
         (at.elapsed() < time).then(|| manager.clone())
     }
 
-    /// The set has gone.
+    /// Forgets a set that was deleted.
     pub(crate) fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Signs>> {
-        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sets.lock().remove(uid);
     }
 }
 
@@ -138,39 +135,45 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_a_predecessor_left_is_no_sign_but_its_next_write_is() {
-        let foreigners = Foreigners::default();
+        let managers = OtherManagers::default();
         let theirs = "kube-controller-manager";
-        foreigners.look_at_set(&metadata(&[(theirs, "2026-01-01T00:00:00Z", counters())]));
-        assert_eq!(foreigners.within("set", MINUTE), None);
+        managers.observe_set(&metadata(&[(theirs, "2026-01-01T00:00:00Z", counters())]));
+        assert_eq!(managers.acted_within("set", MINUTE), None);
         let ours = (FIELD_MANAGER, "2026-01-01T00:00:05Z", counters());
         let left = (theirs, "2026-01-01T00:00:00Z", counters());
-        foreigners.look_at_set(&metadata(&[left, ours.clone()]));
-        assert_eq!(foreigners.within("set", MINUTE), None);
+        managers.observe_set(&metadata(&[left, ours.clone()]));
+        assert_eq!(managers.acted_within("set", MINUTE), None);
         let again = (theirs, "2026-01-01T00:00:06Z", counters());
-        foreigners.look_at_set(&metadata(&[again, ours]));
-        assert_eq!(foreigners.within("set", MINUTE).as_deref(), Some(theirs));
+        managers.observe_set(&metadata(&[again, ours]));
+        assert_eq!(
+            managers.acted_within("set", MINUTE).as_deref(),
+            Some(theirs)
+        );
         tokio::time::advance(MINUTE).await;
-        assert_eq!(foreigners.within("set", MINUTE), None, "it has stopped");
+        assert_eq!(managers.acted_within("set", MINUTE), None, "it has stopped");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_condition_of_somebody_else_is_no_sign() {
-        let foreigners = Foreigners::default();
-        foreigners.look_at_set(&metadata(&[]));
+        let managers = OtherManagers::default();
+        managers.observe_set(&metadata(&[]));
         let condition = json!({ "f:status": { "f:conditions": {} } });
-        foreigners.look_at_set(&metadata(&[("kubectl", "2026-01-01T00:00:00Z", condition)]));
-        assert_eq!(foreigners.within("set", MINUTE), None);
+        managers.observe_set(&metadata(&[("kubectl", "2026-01-01T00:00:00Z", condition)]));
+        assert_eq!(managers.acted_within("set", MINUTE), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pod_made_by_another_manager_is_a_sign_and_one_of_ours_is_not() {
-        let foreigners = Foreigners::default();
-        foreigners.look_at_set(&metadata(&[]));
+        let managers = OtherManagers::default();
+        managers.observe_set(&metadata(&[]));
         let made = json!({ "f:metadata": { "f:generateName": {} } });
         let by = |manager| metadata(&[(manager, "2026-01-01T00:00:00Z", made.clone())]);
-        foreigners.look_at_new_pod("set", &by(FIELD_MANAGER));
-        assert_eq!(foreigners.within("set", MINUTE), None);
-        foreigners.look_at_new_pod("set", &by("other"));
-        assert_eq!(foreigners.within("set", MINUTE).as_deref(), Some("other"));
+        managers.observe_new_pod("set", &by(FIELD_MANAGER));
+        assert_eq!(managers.acted_within("set", MINUTE), None);
+        managers.observe_new_pod("set", &by("other"));
+        assert_eq!(
+            managers.acted_within("set", MINUTE).as_deref(),
+            Some("other")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! One EndpointSlice or Endpoints object as it is kept: pressed text, and four bytes per endpoint
+//! One EndpointSlice or Endpoints object as it is kept: compressed text, and four bytes per endpoint
 //! of what the rule asks for.
 
 use super::nodes::NodeNames;
@@ -14,28 +14,28 @@ const NO_NODE: u32 = NODE;
 
 /// What is kept of an object.
 #[derive(Debug, Clone)]
-pub(crate) struct Piece {
+pub(crate) struct SliceEntry {
     /// Namespace and name of its Service; none if no label says.
     pub(crate) service: Option<Arc<str>>,
-    pub(crate) body: Pressed,
+    pub(crate) body: Compressed,
     endpoints: Box<[u32]>,
 }
 
-/// Text that is kept pressed: sites other than the own one are most of it, and nobody reads them.
+/// Text that is kept compressed: sites other than the own one are most of it, and nobody reads them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pressed(Arc<[u8]>);
+pub(crate) struct Compressed(Arc<[u8]>);
 
-/// Bytes that are no pressed text.
+/// Bytes that are no compressed text.
 #[derive(Debug, thiserror::Error)]
-#[error("pressed object")]
+#[error("compressed object")]
 pub(crate) struct Damaged(#[from] lz4_flex::block::DecompressError);
 
-impl Pressed {
-    pub(crate) fn press(text: &[u8]) -> Self {
+impl Compressed {
+    pub(crate) fn new(text: &[u8]) -> Self {
         Self(lz4_flex::block::compress_prepend_size(text).into())
     }
 
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 
@@ -48,14 +48,14 @@ impl Pressed {
     }
 }
 
-impl Piece {
+impl SliceEntry {
     /// Packs an object; its text is what is written of it as a whole.
     pub(crate) fn pack(parts: &Parts<'_>, names: &mut NodeNames) -> Self {
-        Self::with_body(parts, Pressed::press(&parts.write(|_| true).bytes), names)
+        Self::with_body(parts, Compressed::new(&parts.write(|_| true).bytes), names)
     }
 
-    /// The same around text that is pressed already.
-    pub(crate) fn with_body(parts: &Parts<'_>, body: Pressed, names: &mut NodeNames) -> Self {
+    /// The same around text that is compressed already.
+    pub(crate) fn with_body(parts: &Parts<'_>, body: Compressed, names: &mut NodeNames) -> Self {
         let packed = |fact: &crate::document::Facts<'_>| {
             let node = fact
                 .node
@@ -131,9 +131,9 @@ mod tests {
             {"addresses":["fd::2"]}]}"#;
         let mut names = NodeNames::default();
         let parts = Parts::parse(Source::Slices, text).unwrap();
-        let piece = Piece::pack(&parts, &mut names);
+        let entry = SliceEntry::pack(&parts, &mut names);
         let a = names.known("a").unwrap();
-        let facts: Vec<_> = piece
+        let facts: Vec<_> = entry
             .endpoints()
             .map(|(family, one)| (family, one.node, one.ready, one.serving))
             .collect();
@@ -142,9 +142,9 @@ mod tests {
             (Family::V6, None, true, true),
         ];
         assert_eq!(facts, expected);
-        assert!(piece.is_on(a) && !piece.is_on(a + 1));
-        assert_eq!(piece.nodes().collect::<Vec<_>>(), [a]);
-        assert_eq!(piece.service.as_deref(), Some("n/web"));
-        assert_eq!(piece.body.text().unwrap(), parts.write(|_| true).bytes);
+        assert!(entry.is_on(a) && !entry.is_on(a + 1));
+        assert_eq!(entry.nodes().collect::<Vec<_>>(), [a]);
+        assert_eq!(entry.service.as_deref(), Some("n/web"));
+        assert_eq!(entry.body.text().unwrap(), parts.write(|_| true).bytes);
     }
 }
