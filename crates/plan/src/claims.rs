@@ -1,4 +1,4 @@
-//! Whose object is it? Nothing is written to one that is not ours.
+//! Who owns an object? Nothing is written to one that is not ours.
 //!
 //! | object of the wanted name | |
 //! |---|---|
@@ -15,21 +15,21 @@ use edgegrid_api::names::{label, reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 
-use crate::failure::Trouble;
-use crate::step::{Kind, ObjectId};
+use crate::failure::Problem;
+use crate::step::{ObjectId, ObjectKind};
 
 /// Who asks: a grid, and how its children are labelled.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
-    /// The grid's uid.
+    /// Uid that the children's owner references name.
     pub uid: &'a str,
     /// The value of [`label::GRID_SELECTOR`] on its children.
     pub selector: &'a str,
 }
 
-/// Whose an object is.
+/// Who owns an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum Ownership {
     /// Controlled by the grid.
     Ours,
     /// Nobody's, but labelled as the grid's.
@@ -38,9 +38,9 @@ pub enum Whose {
     Foreign(String),
 }
 
-/// What a look at all objects of a kind in a namespace showed.
+/// What a scan of all objects of a kind in a namespace showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct NameScan {
     /// Names of objects that are somebody else's, and whose.
     pub foreign: BTreeMap<String, String>,
     /// Names of objects that are the grid's, or may be adopted: to be read as a whole.
@@ -48,29 +48,29 @@ pub struct Seen {
 }
 
 impl Owner<'_> {
-    /// Whose an object is.
-    pub fn whose(&self, metadata: &ObjectMeta) -> Whose {
+    /// Who owns an object, by its owner references and labels.
+    pub fn ownership(&self, metadata: &ObjectMeta) -> Ownership {
         match controller(metadata) {
-            Some(owner) if owner.uid == self.uid => Whose::Ours,
-            Some(owner) => Whose::Foreign(format!("{} {}", owner.kind, owner.name)),
-            None if self.is_labelled(metadata) => Whose::Orphan,
-            None => Whose::Foreign("no controller".into()),
+            Some(owner) if owner.uid == self.uid => Ownership::Ours,
+            Some(owner) => Ownership::Foreign(format!("{} {}", owner.kind, owner.name)),
+            None if self.is_labelled(metadata) => Ownership::Orphan,
+            None => Ownership::Foreign("no controller".into()),
         }
     }
 
-    /// Sorts what a look showed.
-    pub fn sort<'m>(&self, objects: impl IntoIterator<Item = &'m ObjectMeta>) -> Seen {
-        let mut seen = Seen::default();
+    /// Tells names that are ours from names that somebody else has.
+    pub fn scan_names<'m>(&self, objects: impl IntoIterator<Item = &'m ObjectMeta>) -> NameScan {
+        let mut scan = NameScan::default();
         for metadata in objects {
             let Some(name) = metadata.name.clone() else {
                 continue;
             };
-            match self.whose(metadata) {
-                Whose::Foreign(whose) => drop(seen.foreign.insert(name, whose)),
-                Whose::Ours | Whose::Orphan => seen.ours.push(name),
+            match self.ownership(metadata) {
+                Ownership::Foreign(whose) => drop(scan.foreign.insert(name, whose)),
+                Ownership::Ours | Ownership::Orphan => scan.ours.push(name),
             }
         }
-        seen
+        scan
     }
 
     fn is_labelled(&self, metadata: &ObjectMeta) -> bool {
@@ -91,11 +91,11 @@ pub fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
 }
 
 /// The ownerReference that a grid puts on its children.
-pub(crate) fn owner_reference(kind: Kind, metadata: &ObjectMeta) -> serde_json::Value {
-    let (group, version, kind, _) = kind.facts();
+pub(crate) fn owner_reference(kind: ObjectKind, metadata: &ObjectMeta) -> serde_json::Value {
+    let resource = kind.resource();
     serde_json::json!({
-        "apiVersion": format!("{group}/{version}"),
-        "kind": kind,
+        "apiVersion": format!("{}/{}", resource.group, resource.version),
+        "kind": resource.kind,
         "name": metadata.name,
         "uid": metadata.uid,
         "controller": true,
@@ -103,9 +103,9 @@ pub(crate) fn owner_reference(kind: Kind, metadata: &ObjectMeta) -> serde_json::
     })
 }
 
-/// What it means that a name the grid needs is somebody else's.
-pub(crate) fn name_taken(id: &ObjectId, whose: &str) -> Trouble {
-    Trouble::new(
+/// The problem of a grid that needs a name which somebody else has.
+pub(crate) fn name_taken(id: &ObjectId, whose: &str) -> Problem {
+    Problem::new(
         reason::NAME_TAKEN,
         format!(
             "{id} exists and is not this grid's ({whose}): delete or rename it, or rename the grid; \
@@ -139,11 +139,11 @@ mod tests {
     #[test]
     fn an_object_is_ours_by_owner_adopted_by_labels_and_else_foreign() {
         let ours = json!({ label::GRID_SELECTOR: "web", label::GRID_UNIQ_KEY: "zone" });
-        let foreign = |words: &str| Whose::Foreign(words.into());
+        let foreign = |words: &str| Ownership::Foreign(words.into());
         for (owner, labels, whose) in [
-            (Some("grid"), &ours, Whose::Ours),
-            (Some("grid"), &json!({}), Whose::Ours), // it lost our label: repaired
-            (None, &ours, Whose::Orphan),
+            (Some("grid"), &ours, Ownership::Ours),
+            (Some("grid"), &json!({}), Ownership::Ours), // it lost our label: repaired
+            (None, &ours, Ownership::Orphan),
             (
                 None,
                 &json!({ label::GRID_SELECTOR: "web" }),
@@ -158,7 +158,7 @@ mod tests {
             (Some("else"), &ours, foreign("DeploymentGrid other")),
         ] {
             assert_eq!(
-                OWNER.whose(&object(owner, labels)),
+                OWNER.ownership(&object(owner, labels)),
                 whose,
                 "{owner:?} {labels}"
             );
@@ -169,6 +169,9 @@ mod tests {
     fn an_owner_that_is_not_the_controller_claims_nothing() {
         let mut object = object(Some("grid"), &json!({}));
         object.owner_references.as_mut().unwrap()[0].controller = None;
-        assert_eq!(OWNER.whose(&object), Whose::Foreign("no controller".into()));
+        assert_eq!(
+            OWNER.ownership(&object),
+            Ownership::Foreign("no controller".into())
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Does a manager still hold every field it applied?
+//! Does a manager still own every field it applied?
 //!
 //! Kubernetes takes a field away from its managers when somebody else changes or removes its
 //! value. So an object is as we applied it exactly when the `fieldsV1` of our entry in
@@ -155,7 +155,7 @@ mod tests {
             let (parent, field) = pointer.rsplit_once('/').unwrap();
             let parent = fields.pointer_mut(parent).unwrap().as_object_mut().unwrap();
             assert!(parent.remove(field).is_some(), "{pointer}");
-            // A parent that would look like a leaf keeps a stranger, as on the server it would vanish itself.
+            // A parent that would look like a leaf keeps another field, as on the server it would vanish itself.
             parent.insert("f:other".into(), json!({}));
             assert!(!covers(&fields, &applied()), "{pointer}");
         }
