@@ -57,7 +57,11 @@ impl Publisher {
     /// Notes that a look has confirmed the view, unless feeds came back meanwhile.
     pub(crate) fn confirm_history(&self, known: &KnownHistory, cluster: String) {
         let history = &mut self.inner().history;
-        history.cluster.get_or_insert(cluster);
+        if history.cluster.is_none() {
+            history.cluster = Some(cluster);
+            // Worth a snapshot: without it a start in another cluster is not noticed.
+            self.changes.send_modify(|changes| changes.view += 1);
+        }
         if *self.reconnects.borrow() == known.reconnects {
             history.unverified_since = None;
             history.outage = Duration::ZERO;
