@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_plan::Child;
-use edgegrid_plan::claims::{Owner, Ownership};
 use edgegrid_plan::grid::Grid;
 use edgegrid_plan::grid_state::World;
+use edgegrid_plan::ownership::{Owner, Ownership};
 use edgegrid_plan::unit_names::{object_name, unit_of};
 
 use crate::children::Children;

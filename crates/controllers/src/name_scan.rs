@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use edgegrid_api::names::label;
-use edgegrid_plan::claims::{NameScan, Owner};
+use edgegrid_plan::ownership::{NameScan, Owner};
 use edgegrid_plan::{Child, ObjectId, ObjectKind};
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, Error};

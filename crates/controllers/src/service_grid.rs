@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use edgegrid_api::ServiceGrid;
 use edgegrid_api::names::{self, component, manager};
-use edgegrid_plan::claims::Owner;
 use edgegrid_plan::failure::{Attempt, Failure};
 use edgegrid_plan::federation::is_copy;
 use edgegrid_plan::federation::status::{About, merge_service};
 use edgegrid_plan::grid_state::State;
+use edgegrid_plan::ownership::Owner;
 use edgegrid_plan::service_grid::{Decision, World, decide};
 use edgegrid_plan::unit_names::label_value;
 use edgegrid_plan::{Child, Notice, ObjectId, ObjectKind, Scope, grid_status, service_status};

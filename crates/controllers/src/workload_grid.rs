@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use edgegrid_plan::claims::Owner;
 use edgegrid_plan::failure::{Attempt, Failure, REMOVAL_ATTEMPT};
 use edgegrid_plan::federation::is_copy;
 use edgegrid_plan::federation::status::{About, merge};
 use edgegrid_plan::grid::Grid;
 use edgegrid_plan::grid_state::{Decision, State};
 use edgegrid_plan::grid_status::Written;
+use edgegrid_plan::ownership::Owner;
 use edgegrid_plan::unit_names::object_name;
 use edgegrid_plan::workload_grid::decide;
 use edgegrid_plan::{Plan, Step, grid_status, report};

@@ -12,7 +12,7 @@
 
 pub mod contact;
 pub mod copies;
-pub mod local;
+pub mod member_grid;
 pub mod mirror;
 pub mod report;
 pub mod status;
@@ -27,10 +27,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::applied_fields::covers;
-use crate::claims::controller;
 use crate::digest::digest;
 use crate::grid::without_nulls;
 use crate::observed::{applied_by, is_applied_by};
+use crate::ownership::controller;
 use crate::packed::Packed;
 use crate::step::{Apply, Claim, Manager, ObjectId, ObjectKind, Step};
 

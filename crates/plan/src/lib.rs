@@ -11,7 +11,6 @@
 
 pub mod applied_fields;
 pub mod auto_find;
-pub mod claims;
 pub mod conditions;
 pub mod conflict;
 pub mod default_unit;
@@ -19,6 +18,7 @@ pub mod definitions;
 pub mod digest;
 pub mod failure;
 pub mod federation;
+mod grace_period;
 pub mod grid;
 pub mod grid_state;
 pub mod grid_status;
@@ -30,9 +30,9 @@ pub mod node_group;
 pub mod node_unit;
 pub mod notice;
 pub mod observed;
+pub mod ownership;
 pub mod packed;
 pub mod report;
-mod retention;
 pub mod rollout;
 pub mod selection;
 pub mod service_grid;

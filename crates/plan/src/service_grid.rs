@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::applied_fields::covers;
-use crate::claims::{Owner, Ownership, name_taken, owner_reference};
 use crate::digest::digest;
 use crate::failure::{Failure, Problem, immutable_problem};
 use crate::grid::without_nulls;
 use crate::grid_state::{SettledAt, State};
 use crate::notice::Notice;
 use crate::observed::Child;
+use crate::ownership::{Owner, Ownership, name_taken, owner_reference};
 use crate::packed::Packed;
 use crate::step::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, RECHECK_INTERVAL, Step};
 use crate::takeover::{Takeover, drop_entries};

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::applied_fields::covers;
-use crate::claims::{Owner, Ownership, name_taken};
 use crate::digest::digest;
 use crate::failure::Problem;
 use crate::grid::{Grid, Template};
 use crate::grid_state::{SettledAt, State, Unit, World};
 use crate::observed::Child;
+use crate::ownership::{Owner, Ownership, name_taken};
 use crate::packed::Packed;
 use crate::rollout;
 use crate::step::{Apply, Claim, Manager, Scope, Step};

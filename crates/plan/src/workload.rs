@@ -10,11 +10,11 @@ use edgegrid_api::names::{annotation, label, manager};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::claims::owner_reference;
 use crate::digest::digest;
 use crate::failure::{Problem, immutable_problem};
 use crate::grid::{Grid, Template};
 use crate::observed::Child;
+use crate::ownership::owner_reference;
 use crate::unit_names::{Belongs, label_value};
 use crate::workload_kind::WorkloadKind;
 

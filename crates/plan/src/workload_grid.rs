@@ -14,11 +14,11 @@ use std::sync::Arc;
 use edgegrid_api::names::reason;
 use jiff::Timestamp;
 
+use crate::grace_period::plan_removals;
 use crate::grid::Grid;
 use crate::grid_state::{Decision, Leaving, State, World};
 use crate::notice::Notice;
 use crate::observed::Child;
-use crate::retention::plan_removals;
 use crate::rollout::{self, InFlight};
 use crate::step::RECHECK_INTERVAL;
 use crate::templates::drop_unused;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use edgegrid_api::names::reason;
 use edgegrid_plan::failure::Problem;
-use edgegrid_plan::federation::local::{Decision, World, decide};
+use edgegrid_plan::federation::member_grid::{Decision, World, decide};
 use edgegrid_plan::federation::{GridObject, is_mirror, mirror, target};
 use edgegrid_plan::{Notice, ObjectId, Scope};
 use edgegrid_runtime::executor::{Class, WriteError};

@@ -18,9 +18,9 @@ use super::{
     DesiredGrid, GridObject, NamespacedName, add_finalizer, annotation_of, carried_annotations,
     has_finalizer, is_federated, is_to_be_removed, key, label_of, remove_finalizer,
 };
-use crate::claims::name_taken;
 use crate::digest::digest;
 use crate::failure::Problem;
+use crate::ownership::name_taken;
 use crate::step::{Manager, ObjectId, ObjectKind, Plan, RECHECK_INTERVAL, Scope, Step};
 
 /// A member cluster, by its namespace in the control cluster.

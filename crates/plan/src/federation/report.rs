@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-use super::{GridObject, annotation_of, local};
+use super::{GridObject, annotation_of, member_grid};
 use crate::conditions::Conditions;
 use crate::failure::Problem;
 
@@ -74,7 +74,7 @@ pub fn status(
 
 /// Whether the member's grid is as the mirror says, and its status is about that.
 fn has_caught_up(grid: &GridObject, mirror: &GridObject) -> bool {
-    let wanted = local::render_grid(mirror);
+    let wanted = member_grid::render_grid(mirror);
     let is_written =
         annotation_of(&grid.metadata, annotation::APPLIED) == Some(wanted.digest.as_str());
     let observed = grid.status["observedGeneration"].as_i64();

@@ -156,7 +156,7 @@ fn a_mirror_follows_its_copy_into_removal_only_when_that_is_meant() {
 #[test]
 fn a_members_grid_needs_units_a_namespace_and_a_free_name() {
     let kept = copy(&json!({ "namespace": "clusternet-system" }));
-    let mut world = local::World {
+    let mut world = member_grid::World {
         local: None,
         has_units: false,
         lost_label: false,
@@ -165,20 +165,20 @@ fn a_members_grid_needs_units_a_namespace_and_a_free_name() {
         grace: Duration::from_mins(5),
     };
     assert_eq!(
-        local::decide(&kept, &world, NOW),
-        local::Decision::default()
+        member_grid::decide(&kept, &world, NOW),
+        member_grid::Decision::default()
     );
     world.has_units = true;
-    assert!(local::decide(&kept, &world, NOW).needs_namespace_check);
+    assert!(member_grid::decide(&kept, &world, NOW).needs_namespace_check);
     world.namespace_exists = Some(false);
-    let steps = &local::decide(&kept, &world, NOW).plan.steps[&Scope::Grid];
+    let steps = &member_grid::decide(&kept, &world, NOW).plan.steps[&Scope::Grid];
     assert!(matches!(&steps[..], [Step::Create { .. }, Step::Apply(_)]));
     world.creates_namespaces = false;
-    let problem = local::decide(&kept, &world, NOW).problem.unwrap();
+    let problem = member_grid::decide(&kept, &world, NOW).problem.unwrap();
     assert_eq!(problem.reason, reason::NAMESPACE_MISSING);
     let foreign = grid(&json!({}));
     world.local = Some(&foreign);
-    let decision = local::decide(&kept, &world, NOW);
+    let decision = member_grid::decide(&kept, &world, NOW);
     assert_eq!(decision.problem.unwrap().reason, reason::NAME_TAKEN);
     assert!(decision.plan.steps.is_empty());
 }
@@ -186,7 +186,7 @@ fn a_members_grid_needs_units_a_namespace_and_a_free_name() {
 #[test]
 fn a_report_waits_until_the_status_is_about_what_the_copy_says() {
     let kept = copy(&json!({ "namespace": "clusternet-system" }));
-    let digest = local::render_grid(&kept).digest;
+    let digest = member_grid::render_grid(&kept).digest;
     let mut own = grid(&json!({ "annotations": { annotation::APPLIED: digest }, "generation": 3 }));
     own.status = json!({ "observedGeneration": 2, "states": { "zone1": {} } });
     let told =

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use edgegrid_api::DeploymentGrid;
 use edgegrid_api::names::{annotation, label};
-use edgegrid_plan::claims::{Owner, controller};
 use edgegrid_plan::failure::{Attempt, Failure, Failures, Refusal};
 use edgegrid_plan::grid::Grid;
 use edgegrid_plan::grid_state::{Decision, SettledAt, World};
+use edgegrid_plan::ownership::{Owner, controller};
 use edgegrid_plan::step::RECHECK_INTERVAL;
 use edgegrid_plan::unit_names::unit_of;
 use edgegrid_plan::workload_grid::decide;

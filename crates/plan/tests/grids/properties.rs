@@ -258,7 +258,7 @@ fn give_back_names(model: &mut Model) {
         .children()
         .into_iter()
         .filter(|child| {
-            let owner = edgegrid_plan::claims::controller(&child.metadata);
+            let owner = edgegrid_plan::ownership::controller(&child.metadata);
             owner.is_none_or(|owner| owner.uid != uid)
         })
         .filter_map(|child| child.metadata.name)

@@ -16,8 +16,8 @@ use serde_json::json;
 use super::{
     DesiredGrid, GridObject, annotation_of, carried_annotations, is_local, mirror, target,
 };
-use crate::claims::name_taken;
 use crate::failure::Problem;
+use crate::ownership::name_taken;
 use crate::packed::Packed;
 use crate::step::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, RECHECK_INTERVAL, Step};
 

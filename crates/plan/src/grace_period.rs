@@ -14,11 +14,11 @@ use edgegrid_api::names::{annotation, label};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::claims::{Owner, Ownership};
 use crate::failure::{Failure, REMOVAL_ATTEMPT};
 use crate::grid::Grid;
 use crate::grid_state::{Leaving, World};
 use crate::observed::Child;
+use crate::ownership::{Owner, Ownership};
 use crate::packed::Packed;
 use crate::step::{Apply, Claim, Manager, Plan, Scope, Step};
 use crate::unit_names::{label_value, object_name, unit_of};
