@@ -111,7 +111,9 @@ async fn an_api_server_that_hangs_is_an_outage_and_its_watches_are_renewed() {
         .unwrap();
     let settings = Settings::for_node(&cluster, "a-0").await.unwrap();
     let wrapper = start(&settings, "a-0").await;
+    // The first look is answered by then.
     shows(&wrapper, "10.1.0.2").await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
     cluster.pause_api_server().unwrap();
     let (started, mut noticed) = (Instant::now(), None);
     while noticed.is_none() && started.elapsed() < Duration::from_mins(4) {
