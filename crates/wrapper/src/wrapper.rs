@@ -140,6 +140,12 @@ impl Wrapper {
         }
     }
 
+    /// What answers, for tests of the way to it.
+    #[cfg(test)]
+    pub(crate) fn server(&self) -> Server {
+        self.server.clone()
+    }
+
     /// A client of the view in this process.
     pub fn client(&self) -> kube::Client {
         let server = self.server.clone();
