@@ -6,6 +6,7 @@ use rcgen::{
     KeyPair,
 };
 use std::fs;
+use std::time::SystemTime;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
 use tokio_rustls::TlsConnector;
@@ -181,4 +182,24 @@ async fn files_that_are_gone_for_a_moment_change_nothing() {
     fs::remove_file(files.tls().key).unwrap();
     assert!(!acceptor.renew());
     assert!(meets(&acceptor, &authority).await);
+}
+
+// As after "too many open files": nothing has changed but that they can be read now.
+#[tokio::test]
+async fn files_that_could_not_be_used_are_read_again_though_they_look_the_same() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let files = Files::new(&old);
+    let mut acceptor = Acceptor::new(files.tls()).unwrap();
+    files.replace(&new);
+    let key = fs::read_to_string(files.tls().key).unwrap();
+    let write = |text: &str| {
+        files.write("server.key", text);
+        let file = fs::File::options().write(true).open(files.tls().key);
+        file.unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    };
+    write(&"x".repeat(key.len()));
+    assert!(!acceptor.renew());
+    write(&key);
+    assert!(acceptor.renew());
+    assert!(meets(&acceptor, &new).await);
 }
