@@ -17,7 +17,7 @@ mod naming;
 mod persist;
 pub(crate) mod plain;
 pub(crate) mod rendered;
-mod report;
+pub(crate) mod report;
 mod units;
 mod wanted;
 

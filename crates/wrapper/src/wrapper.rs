@@ -108,7 +108,7 @@ impl Wrapper {
             seed,
             clock,
         ));
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(&link.refusals));
         let upstream = Upstream {
             publisher: Arc::clone(&publisher),
             client: link.own.clone(),

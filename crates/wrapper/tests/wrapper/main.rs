@@ -12,6 +12,7 @@ mod ingress;
 mod lines;
 mod mirror;
 mod model;
+mod readiness;
 mod rule;
 mod superedge_defects;
 mod watcher;

@@ -134,7 +134,10 @@ async fn files_are_looked_at_while_no_further_connection_may_come() {
     let (old, new) = (Authority::new(), Authority::new());
     let files = Files::new(&old);
     let scene = Scene::new(&files);
-    let mut all = [scene.client(&old).await.unwrap(), scene.client(&old).await.unwrap()];
+    let mut all = [
+        scene.client(&old).await.unwrap(),
+        scene.client(&old).await.unwrap(),
+    ];
     files.replace(&new);
     for client in &mut all {
         let lived = client.ends_after().await;
