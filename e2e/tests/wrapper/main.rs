@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod credentials;
 mod informer;
+mod proxies;
 mod rights;
 mod tls;
 mod watchers;
