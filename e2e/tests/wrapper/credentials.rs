@@ -11,7 +11,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 /// Files are looked at every half minute.
 const LOOKED_AT: Patience = Patience {
-    limit: Duration::from_secs(60),
+    limit: Duration::from_mins(1),
     pause: Duration::from_millis(250),
 };
 const REFUSED: &str = "[!]credentials: the API server answers 401 Unauthorized";

@@ -58,7 +58,8 @@ pub(crate) struct Acceptor {
 impl Acceptor {
     /// Reads the files for the first time.
     pub(crate) fn new(tls: Tls) -> Result<Self, TlsError> {
-        let used = tls.marks();
+        let files = [&tls.certificate, &tls.key, &tls.client_ca];
+        let used = FileMarks::take(files.map(Clone::clone));
         Ok(Self {
             current: tls.read()?,
             tls,
@@ -74,7 +75,7 @@ impl Acceptor {
 
     /// Reads the files again if they have changed; whether connections begin with other ones from now on.
     pub(crate) fn renew(&mut self) -> bool {
-        let marks = self.tls.marks();
+        let marks = self.used.now();
         if marks == self.used {
             self.unusable = None;
             return false;
@@ -99,12 +100,6 @@ impl Acceptor {
 }
 
 impl Tls {
-    /// How the files look now.
-    fn marks(&self) -> FileMarks {
-        let files = [&self.certificate, &self.key, &self.client_ca];
-        FileMarks::take(files.map(Clone::clone))
-    }
-
     /// Reads the files.
     fn read(&self) -> Result<TlsAcceptor, TlsError> {
         let wrong = |file: &PathBuf| {

@@ -98,7 +98,7 @@ async fn connections_made_with_replaced_files_end_and_new_ones_use_the_new_files
     let files = Files::new(&old);
     let scene = Scene::new(&files);
     let just_before = Duration::from_secs(1);
-    sleep(CHECK_PERIOD - just_before).await;
+    sleep(CHECK_PERIOD.saturating_sub(just_before)).await;
     let mut before = scene.client(&old).await.unwrap();
     assert!(before.is_answered().await);
     files.replace(&new);
@@ -127,6 +127,26 @@ async fn an_answer_without_end_is_cut_while_new_connections_are_made() {
     assert_eq!(scene.connections(), 1);
     let mut another = scene.client(&new).await.unwrap();
     assert!(another.is_answered().await, "its place is given back");
+}
+
+// client-go speaks HTTP/2 over TLS, where each answer is a task of its own on the server.
+#[tokio::test(start_paused = true)]
+async fn streams_of_an_http_2_connection_end_too() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let files = Files::new(&old);
+    let scene = Scene::new(&files);
+    let stream = TokioIo::new(scene.client(&old).await.unwrap().0);
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream);
+    let (mut requests, connection) = handshake.await.unwrap();
+    let mut task = JoinSet::new();
+    task.spawn(connection);
+    let request = hyper::Request::get(format!("http://node{UNANSWERED}"));
+    let answer = requests.send_request(request.body(String::new()).unwrap());
+    files.replace(&new);
+    let ended = timeout(RENEWED, answer).await;
+    assert!(ended.unwrap().is_err(), "nobody could have answered");
+    let _ = timeout(RENEWED, task.join_next()).await.unwrap();
+    assert_eq!(scene.connections(), 0);
 }
 
 #[tokio::test(start_paused = true)]
