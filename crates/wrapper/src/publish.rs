@@ -114,6 +114,10 @@ struct Inner {
 
 /// How far a feed has come.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all combinations occur"
+)]
 pub(crate) struct Progress {
     /// Whether a complete answer has been seen, from upstream or from disk.
     pub(crate) synced: bool,
