@@ -1,5 +1,5 @@
 //! The wrapper as its clients see it, in one process and in virtual time: a cloud to be cut off
-//! from, and clients that believe what they are told.
+//! from, and clients that trust what they are sent.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,6 +8,7 @@ mod changes;
 mod cloud;
 mod cut_off;
 mod fuzz;
+mod history;
 mod ingress;
 mod lines;
 mod mirror;
