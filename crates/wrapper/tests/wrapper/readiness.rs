@@ -61,8 +61,8 @@ async fn refusals_of_the_api_server_are_counted_and_told() {
     let (_, metrics) = get(&client, "/metrics").await;
     let metrics = metrics.as_str().unwrap();
     for (code, count) in [(401, 2), (403, 1)] {
-        let line = format!("edgegrid_wrapper_api_refusals_total{{code=\"{code}\"}} {count}\n");
-        assert!(metrics.contains(&line), "{metrics}");
+        let shown = format!("edgegrid_wrapper_api_refusals_total{{code=\"{code}\"}} {count}\n");
+        assert!(metrics.contains(&shown), "{metrics}");
     }
     let (_, text) = verbose(&client).await;
     assert!(
