@@ -12,6 +12,7 @@ mod counted;
 pub(crate) mod listen;
 mod path;
 mod proxy;
+mod readyz;
 pub(crate) mod tls;
 
 use crate::identity::{Access, Identity};
@@ -25,6 +26,7 @@ use counted::Counted;
 use edgegrid_listwatch::{Read, Reader, status_response};
 use edgegrid_machinery::selector::FieldSelector;
 use edgegrid_machinery::status::{GroupResource, Status};
+use edgegrid_runtime::readyz::is_verbose;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -234,6 +236,7 @@ impl Server {
         }
         match path {
             "healthz" | "livez" => text(StatusCode::OK, "ok".to_owned()),
+            "readyz" if is_verbose(parts.uri.query()) => self.verbose_readiness(),
             "readyz" if self.publisher.is_open() => text(StatusCode::OK, "ok".to_owned()),
             "readyz" => {
                 let missing = self.publisher.missing().join(", ");
