@@ -7,8 +7,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::HeaderValue;
 use http::header::USER_AGENT;
+use http::{HeaderValue, Uri};
+use hyper_util::client::proxy::matcher::Matcher;
 use k8s_openapi::ByteString;
 use kube::client::ClientBuilder;
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -41,7 +42,12 @@ impl Source {
 
     /// Reads the configuration as it is now.
     pub async fn load(&self) -> Result<Config, ConnectError> {
-        let config = self.read().await?;
+        let mut config = self.read().await?;
+        let no_proxy = ["NO_PROXY", "no_proxy"].map(|name| env::var(name).ok());
+        let no_proxy = no_proxy.into_iter().flatten().next().unwrap_or_default();
+        if !self.names_proxy() && is_exempt(&config.cluster_url, &no_proxy) {
+            config.proxy_url = None;
+        }
         let scheme = config.proxy_url.as_ref().map(|proxy| proxy.scheme_str());
         match scheme {
             None | Some(Some("http" | "https" | "socks5")) => Ok(config),
@@ -50,6 +56,20 @@ impl Source {
                 scheme: scheme.unwrap_or("none").to_owned(),
             }),
         }
+    }
+
+    fn kubeconfig(&self) -> Option<Kubeconfig> {
+        match self {
+            Self::File(path) => Kubeconfig::read_from(path).ok(),
+            Self::Environment => Kubeconfig::read().ok(),
+        }
+    }
+
+    /// Whether the kubeconfig itself has a proxy: that one is used whatever the environment has.
+    fn names_proxy(&self) -> bool {
+        let clusters = self.kubeconfig().map(|file| file.clusters);
+        let mut clusters = clusters.into_iter().flatten();
+        clusters.any(|named| named.cluster.is_some_and(|one| one.proxy_url.is_some()))
     }
 
     async fn read(&self) -> Result<Config, ConnectError> {
@@ -68,17 +88,17 @@ impl Source {
 
     /// The files that decide, as far as they can be known now: the kubeconfigs and what they name.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let (mut files, kubeconfig) = match self {
-            Self::File(path) => (vec![path.clone()], Kubeconfig::read_from(path).ok()),
+        let mut files = match self {
+            Self::File(path) => vec![path.clone()],
             Self::Environment => {
                 let variable = env::var_os("KUBECONFIG").unwrap_or_default();
                 let mut files: Vec<PathBuf> = env::split_paths(&variable).collect();
                 files.extend(env::home_dir().map(|home| home.join(".kube/config")));
                 files.extend(["token", "ca.crt"].map(|name| Path::new(SERVICE_ACCOUNT).join(name)));
-                (files, Kubeconfig::read().ok())
+                files
             }
         };
-        let Some(kubeconfig) = kubeconfig else {
+        let Some(kubeconfig) = self.kubeconfig() else {
             return files;
         };
         let clusters = kubeconfig.clusters.into_iter();
@@ -91,6 +111,12 @@ impl Source {
         }
         files
     }
+}
+
+/// Whether an address is reached without the environment's proxy. kube compares `NO_PROXY` with the proxy's own address.
+fn is_exempt(url: &Uri, no_proxy: &str) -> bool {
+    let any = Matcher::builder().all("http://proxy");
+    any.no(no_proxy).build().intercept(url).is_none()
 }
 
 /// Why there is no client.
@@ -200,6 +226,27 @@ pub fn with_timeouts(mut config: Config, agent: &str) -> Result<Client, ConnectE
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_proxy_is_about_the_api_server() {
+        for (url, no_proxy, expected) in [
+            ("https://10.96.0.1:443", "10.0.0.0/8,.internal", true),
+            (
+                "https://api.cluster.internal:6443",
+                "10.0.0.0/8,.internal",
+                true,
+            ),
+            ("https://api.example.com", ".internal,localhost", false),
+            ("https://api.example.com", "", false),
+            ("https://api.example.com", "*", true),
+        ] {
+            assert_eq!(
+                is_exempt(&url.parse().unwrap(), no_proxy),
+                expected,
+                "{url} {no_proxy}"
+            );
+        }
+    }
 
     #[tokio::test]
     async fn a_kubeconfig_that_cannot_be_read_is_named() {
