@@ -67,6 +67,8 @@ pub(crate) struct Publisher {
     pub(crate) changes: watch::Sender<Changes>,
     /// How often feeds came back: each time somebody must look whether the history is still the same.
     reconnects: watch::Sender<u64>,
+    /// What the snapshot on disk has; none without a folder for one.
+    on_disk: Mutex<Option<Changes>>,
     /// Tells whoever follows names that some are stale.
     renamed: Notify,
     clock: Clock,
@@ -138,6 +140,7 @@ impl Publisher {
             wanted: watch::Sender::new(Wanted::new()),
             changes: watch::Sender::new(Changes::default()),
             reconnects: watch::Sender::new(0),
+            on_disk: Mutex::default(),
             renamed: Notify::new(),
             clock,
             node: node.to_owned(),

@@ -2,7 +2,7 @@
 
 use super::listing::{Items, Listing};
 use super::plain::Plain;
-use super::{Inner, Publisher};
+use super::{Changes, Inner, Publisher};
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::index::slice_entry::{Compressed, SliceEntry};
@@ -50,6 +50,24 @@ impl Publisher {
             stamped: inner.stamped_sets(),
             entries: entries.collect(),
         }
+    }
+
+    /// What the snapshot on disk has; none without a folder for one.
+    pub(crate) fn on_disk(&self) -> Option<Changes> {
+        *self.on_disk.lock()
+    }
+
+    /// Notes what the snapshot on disk has.
+    pub(crate) fn set_on_disk(&self, changes: Changes) {
+        *self.on_disk.lock() = Some(changes);
+    }
+
+    /// Whether the snapshot on disk is older than what clients see.
+    pub(super) fn is_snapshot_outdated(&self, is_open: bool) -> bool {
+        let now = *self.changes.borrow();
+        self.on_disk().is_some_and(|on_disk| {
+            now.cleared != on_disk.cleared || (is_open && now.view != on_disk.view)
+        })
     }
 
     /// Loads what is in a snapshot; gives whether there was one.
