@@ -9,6 +9,7 @@
 //! the order in which they come and no older view can follow a newer one.
 
 mod aliases;
+mod answers;
 mod changes;
 pub(crate) mod empty_list;
 mod history;
@@ -21,6 +22,7 @@ mod report;
 mod units;
 mod wanted;
 
+use crate::discovery::Answers;
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::index::Index;
@@ -112,6 +114,8 @@ struct Inner {
     /// Whether everything needed has been seen once; from then on the view is served.
     open: bool,
     history: History,
+    /// What the API server last said of its version and groups.
+    discovery: Answers,
 }
 
 /// How far a feed has come.
@@ -427,6 +431,7 @@ impl Inner {
             keys: None,
             open: false,
             history: History::default(),
+            discovery: Answers::default(),
         }
     }
 }

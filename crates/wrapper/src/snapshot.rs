@@ -5,6 +5,7 @@
 //! m …            the node of the view, how far each feed had come and when
 //! o … o … n … t …    objects served whole; node sets; StatefulSets of the own units
 //! s … e …        slices and Endpoints, compressed as they are in memory
+//! d …            answers about the API server's version and groups, the same way
 //! z sha-256      of all before
 //! ```
 //!

@@ -170,7 +170,7 @@ impl Writer {
             Ok(Err(error)) => {
                 budget.spend(error.bytes);
                 self.metrics.snapshot_bytes.inc_by(error.bytes);
-                chain(&error).to_string()
+                chain(&error)
             }
             Err(error) => error.to_string(),
         };

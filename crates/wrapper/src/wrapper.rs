@@ -186,6 +186,7 @@ impl Wrapper {
                 stop.clone(),
             ));
         }
+        tasks.spawn(self.server.clone().refresh_discovery(stop.clone()));
         let mut answering = JoinSet::new();
         for socket in sockets {
             let (server, limit) = (self.server.clone(), Arc::clone(&self.connections));

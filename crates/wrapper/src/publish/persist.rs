@@ -3,6 +3,7 @@
 use super::listing::{Items, Listing};
 use super::plain::Plain;
 use super::{Changes, Inner, Publisher};
+use crate::discovery::Answers;
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::index::slice_entry::{Compressed, SliceEntry};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 struct Restored {
     meta: Option<Meta>,
     listings: BTreeMap<Feed, Listing>,
+    discovery: Answers,
 }
 
 impl Publisher {
@@ -49,6 +51,11 @@ impl Publisher {
             sets: inner.node_sets(),
             stamped: inner.stamped_sets(),
             entries: entries.collect(),
+            discovery: inner
+                .discovery
+                .iter()
+                .map(|(question, answer)| (question.clone(), answer.clone()))
+                .collect(),
         }
     }
 
@@ -88,6 +95,7 @@ impl Publisher {
             inner.endpoints_wanted = endpoints;
             inner.keys = meta.keys;
             inner.history.cluster = meta.cluster;
+            inner.discovery = restored.discovery;
             self.publish_wanted(&mut inner);
         }
         // Node sets count only once services and labels ask for them, so the order matters.
@@ -139,6 +147,7 @@ impl Publisher {
                 let listing = self.restored(restored, Feed::Kind(kind));
                 self.load_entry(listing, body)?;
             }
+            Record::Discovery(question, answer) => restored.discovery.restore(question, answer)?,
         }
         Ok(())
     }

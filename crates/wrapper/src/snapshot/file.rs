@@ -2,6 +2,7 @@
 
 use super::image::{Image, Record};
 use super::{FILE, NEW, SET_ASIDE, private};
+use crate::discovery::Discovered;
 use crate::index::slice_entry::Compressed;
 use crate::kinds::ServedKind;
 use sha2::{Digest, Sha256};
@@ -16,6 +17,7 @@ const SET: u8 = b'n';
 const STAMPED: u8 = b't';
 const SLICE: u8 = b's';
 const ENDPOINTS: u8 = b'e';
+const DISCOVERY: u8 = b'd';
 const END: u8 = b'z';
 /// Nothing that is written is as long.
 const MAX_RECORD_BYTES: usize = 64 << 20;
@@ -133,6 +135,12 @@ fn write(out: &mut impl Write, image: &Image) -> io::Result<()> {
         };
         put(out, tag, &[entry.bytes()])?;
     }
+    for (question, answer) in &image.discovery {
+        let head = serde_json::to_vec(&(question, &answer.head))?;
+        let length = u32::try_from(head.len()).map_err(io::Error::other)?;
+        let parts: [&[u8]; 3] = [&length.to_le_bytes(), &head, answer.body.bytes()];
+        put(out, DISCOVERY, &parts)?;
+    }
     Ok(())
 }
 
@@ -201,8 +209,21 @@ fn record(file: &mut impl Read) -> Result<Option<Record>, Damaged> {
             let kind = kind.ok_or_else(|| wrong("an object of no kind".to_owned()))?;
             Record::Object(*kind, text.to_vec())
         }
+        (DISCOVERY, _) => discovery(&bytes)?,
         (tag, _) => return Err(wrong(format!("a record of type {tag}"))),
     }))
+}
+
+/// An answer: how long its head is, the head, the body.
+fn discovery(bytes: &[u8]) -> Result<Record, Damaged> {
+    let wrong = || Damaged::Wrong("an answer without a head".to_owned());
+    let (length, rest) = bytes.split_first_chunk().ok_or_else(wrong)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (head, body) = rest.split_at_checked(length).ok_or_else(wrong)?;
+    let (question, head) =
+        serde_json::from_slice(head).map_err(|error| Damaged::Wrong(error.to_string()))?;
+    let body = Compressed::from_bytes(body);
+    Ok(Record::Discovery(question, Discovered { head, body }))
 }
 
 /// Writes on and sums up.

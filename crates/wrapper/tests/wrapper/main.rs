@@ -7,6 +7,7 @@ mod asking;
 mod changes;
 mod cloud;
 mod cut_off;
+mod discovery;
 mod disk;
 mod fuzz;
 mod history;
