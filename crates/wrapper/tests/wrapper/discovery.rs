@@ -43,7 +43,7 @@ const AT_START: [(&str, &str); 10] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Answers,
-    Says(StatusCode),
+    Refuses(StatusCode),
     Hangs,
     BreaksOff,
 }
@@ -124,7 +124,7 @@ impl Server {
                 *answer.status_mut() = StatusCode::NOT_MODIFIED;
             }
             Mood::Answers => {}
-            Mood::Says(code) => *answer.status_mut() = code,
+            Mood::Refuses(code) => *answer.status_mut() = code,
             Mood::Hangs => std::future::pending().await,
             Mood::BreaksOff => {
                 let end = futures::stream::once(async { Err(BoxError::from("cut")) });
@@ -273,7 +273,7 @@ async fn while_upstream_is_in_reach_it_answers_itself() {
     assert_eq!((&seen.body["version"], seen.age), (&json!("1.37"), None));
     for code in [400, 401, 403, 404, 429, 500] {
         let code = StatusCode::from_u16(code).unwrap();
-        *server.mood.lock() = Mood::Says(code);
+        *server.mood.lock() = Mood::Refuses(code);
         assert_eq!(version(&client).await.code, code);
     }
 }
@@ -283,7 +283,7 @@ async fn a_question_that_fails_is_answered_from_memory() {
     let server = Server::new();
     let (_running, client) = server.start(None).await;
     sleep(Duration::from_secs(10)).await;
-    let codes = [502, 503, 504].map(|code| Mood::Says(StatusCode::from_u16(code).unwrap()));
+    let codes = [502, 503, 504].map(|code| Mood::Refuses(StatusCode::from_u16(code).unwrap()));
     for mood in codes.into_iter().chain([Mood::Hangs, Mood::BreaksOff]) {
         *server.mood.lock() = mood;
         let start = Instant::now();
