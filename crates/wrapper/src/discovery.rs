@@ -75,6 +75,7 @@ pub(crate) struct Head {
 /// What an answer was beside the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Novelty {
+    /// The first one to a question that programs ask at their start.
     First,
     Changed,
     Same,
@@ -177,8 +178,8 @@ impl Answers {
     pub(crate) fn remember(&mut self, question: Question, answer: Discovered) -> Novelty {
         let novelty = match self.known.get(&question) {
             Some((_, known)) if *known == answer => return Novelty::Same,
-            Some(_) => Novelty::Changed,
-            None => Novelty::First,
+            None if question.is_ours() => Novelty::First,
+            Some(_) | None => Novelty::Changed,
         };
         let bytes = question.bytes(&answer);
         if !question.is_discovery() || bytes > MAX_BYTES {

@@ -32,6 +32,7 @@ impl Publisher {
             match novelty {
                 // Worth a snapshot of its own: without it a restart while cut off has no answer.
                 Novelty::First => changes.view += 1,
+                // Whoever asks for more must not wear the disk out.
                 Novelty::Changed => changes.index += 1,
                 Novelty::Same | Novelty::NotTaken => return false,
             }

@@ -69,7 +69,7 @@ impl Server {
         match answer {
             Some(answer) if !is_unreachable(answer.status()) => answer,
             unreachable => match self.publisher.discovered(&question) {
-                Some(known) => self.from_memory(&known),
+                Some(known) => self.repeat(&known),
                 None => unreachable.unwrap_or_else(no_answer),
             },
         }
@@ -97,7 +97,7 @@ impl Server {
         answer.map(|text| boxed(Full::new(text)))
     }
 
-    fn from_memory(&self, known: &Discovered) -> Answer {
+    fn repeat(&self, known: &Discovered) -> Answer {
         let Ok(text) = known.body.text() else {
             return no_answer();
         };
