@@ -20,14 +20,10 @@ use table::{Crate, Edge, EdgeKind};
 
 /// Check which crate uses which, that pure crates are pure, and that no modules use each other in a ring.
 #[derive(clap::Args)]
-pub(crate) struct Args {
-    /// Only look for modules that use each other in a ring.
-    #[arg(long)]
-    rings: bool,
-}
+pub(crate) struct Args {}
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.rings { no_rings() } else { check() }
+pub(crate) fn run(_: &Args) -> Result<()> {
+    check()
 }
 
 /// Fails with every violation, one per line.
@@ -42,21 +38,10 @@ pub(crate) fn check() -> Result<()> {
         let package = package_of(&metadata, name).context("find a pure crate's package")?;
         violations.extend(purity::check(package)?);
     }
-    fail_on(&violations)
-}
-
-fn no_rings() -> Result<()> {
-    let metadata = metadata()?;
-    let targets = metadata.workspace_packages();
-    let rings: Vec<Vec<String>> = targets
-        .iter()
-        .flat_map(|package| &package.targets)
-        .map(|target| rings::check(target.src_path.as_std_path()))
-        .collect::<Result<_>>()?;
-    fail_on(&rings.concat())
-}
-
-fn fail_on(violations: &[String]) -> Result<()> {
+    let packages = metadata.workspace_packages();
+    for target in packages.iter().flat_map(|package| &package.targets) {
+        violations.extend(rings::check(target.src_path.as_std_path())?);
+    }
     if violations.is_empty() {
         return Ok(());
     }

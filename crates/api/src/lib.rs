@@ -41,13 +41,10 @@ pub use deployment_grid::{DeploymentGrid, DeploymentGridSpec};
 pub use node_group::{NodeGroup, NodeGroupSpec, NodeGroupStatus};
 pub use node_unit::{NodeUnit, NodeUnitSpec, NodeUnitStatus};
 pub use rollout::Rollout;
+pub use schema::SCHEMA_VERSION;
 pub use service_grid::{ServiceGrid, ServiceGridSpec, ServiceGridStatus};
 pub use stateful_set_grid::{StatefulSetGrid, StatefulSetGridSpec};
 pub use status::{DeploymentGridStatus, MemberBehind, MembersStatus, StatefulSetGridStatus};
-
-/// Number of what [`crds`] gives: raised with every change of it, so that a controller upgrades older
-/// definitions and leaves newer ones alone.
-pub const SCHEMA_VERSION: u64 = 2;
 
 /// The definitions of all five kinds, as the API server takes them.
 pub fn crds() -> Vec<CustomResourceDefinition> {

@@ -13,7 +13,7 @@ pub const SITE_GROUP: &str = "site.superedge.io";
 /// Version of NodeUnit and NodeGroup.
 pub const SITE_VERSION: &str = "v1alpha2";
 
-/// Labels.
+/// Label keys that manifests, selectors and our own objects use.
 pub mod label {
     /// On every workload and Service made for a grid: the grid's name.
     pub const GRID_SELECTOR: &str = "superedge.io/grid-selector";
@@ -35,16 +35,6 @@ pub mod label {
     pub const ORIGIN: &str = "edgegrid.io/origin";
     /// On a NodeUnit found by `autoFindNodeKeys`: hash of the sorted keys.
     pub const AUTO_KEYS_HASH: &str = "site.superedge.io/node-group-auto-keys-hash";
-    /// On pods and claims of a unit's own k3s: the unit's name.
-    pub const KINS_UNIT: &str = "site.superedge.io/nodeunit";
-    /// On pods of a unit's own k3s: `server` or `agent`.
-    pub const KINS_ROLE: &str = "site.superedge.io/kins-role";
-    /// On every object of a unit's own k3s (value [`super::YES`]).
-    pub const KINS_RESOURCE: &str = "site.superedge.io/kins-resource";
-    /// On the k3s servers of a unit: which kind of server they are.
-    pub const KINS_SERVER_TYPE: &str = "site.superedge.io/server-type";
-    /// Kubernetes' own: the Service is handled by another proxy than kube-proxy.
-    pub const SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
     /// Kubernetes' own: the `Endpoints` belong to a headless Service.
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
     /// Kubernetes' own: the Service that an EndpointSlice belongs to.
@@ -54,8 +44,6 @@ pub mod label {
     /// On every workload of a grid: its unit. In selector and pod labels too when we made the workload,
     /// so that an autoscaler or a disruption budget of one unit selects that unit's pods alone.
     pub const UNIT: &str = "edgegrid.io/unit";
-    /// Node label that SuperEdge's installer keys its node-local CoreDNS grid on.
-    pub const EDGE_HOSTNAME: &str = "superedge.io.hostname";
 }
 
 /// Values of the labels whose key is the name of a unit or of a group.
@@ -66,7 +54,7 @@ pub mod marker {
     pub const NODE_GROUP: &str = "nodegroups.superedge.io";
 }
 
-/// Annotations.
+/// Annotation keys that manifests and our own objects use.
 pub mod annotation {
     /// On a Service: JSON list of node label keys; traffic stays where they agree.
     pub const TOPOLOGY_KEYS: &str = "topologyKeys";
@@ -78,8 +66,6 @@ pub mod annotation {
     pub const HEADLESS: &str = "edgegrid.io/headless";
     /// On a Service with topology keys: `keep` shows endpoints that are on no node.
     pub const EXTERNAL_ENDPOINTS: &str = "edgegrid.io/external-endpoints";
-    /// On SuperEdge's site definitions: stored objects have been migrated (value [`super::YES`]).
-    pub const MIGRATION_DONE: &str = "site.superedge.io/migration-done";
     /// On our definitions: the [`crate::SCHEMA_VERSION`] they were written with.
     pub const SCHEMA_VERSION: &str = "edgegrid.io/schema-version";
     /// On what we apply: hash of the applied body, by which we see that we want something else now.
@@ -96,8 +82,6 @@ pub mod annotation {
     pub const UNIT_GONE_SINCE: &str = "edgegrid.io/unit-gone-since";
     /// kubectl's own: what client-side apply applied last.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-    /// On a NodeUnit: remove the unit's own k3s (value [`super::YES`]).
-    pub const CLEAR_CLUSTER: &str = "site.superedge.io/clear-cluster";
     /// On copies of a federated grid: the name of the original.
     pub const ORIGIN_NAME: &str = "edgegrid.io/origin-name";
     /// On a copy that is about to be deleted because its original is (value [`super::YES`]): the member
@@ -115,31 +99,31 @@ pub mod annotation {
 
 /// Field managers, as `managedFields` names them.
 pub mod manager {
-    /// Everything edgegrid applies.
+    /// Owns everything that edgegrid applies.
     pub const EDGEGRID: &str = "edgegrid";
-    /// Holds a workload's `replicas` while it is handed over to whoever scales from now on.
+    /// Owns a workload's `replicas` while it is handed over to whoever scales from now on.
     pub const REPLICAS: &str = "edgegrid-replicas";
-    /// Holds the mark of a workload whose unit lost its nodes, which is put and taken away on its own.
+    /// Owns the mark of a workload whose unit lost its nodes, which is put and taken away on its own.
     pub const GRACE: &str = "edgegrid-grace";
     /// Applies copies of federated grids, in the control cluster and as kept in a member.
     pub const FEDERATION: &str = "edgegrid-federation";
     /// Applies a member's grids, and what the member tells the control cluster.
     pub const MEMBER: &str = "edgegrid-member";
-    /// Ours.
+    /// All field managers of edgegrid.
     pub const OURS: [&str; 5] = [EDGEGRID, REPLICAS, GRACE, FEDERATION, MEMBER];
     /// SuperEdge's controller of NodeUnits and NodeGroups.
     pub const SITE_MANAGER: &str = "site-manager";
-    /// SuperEdge's: what they own passes to us when we take an object over.
+    /// SuperEdge's field managers: what they own passes to us when we take an object over.
     pub const SUPEREDGE: [&str; 2] = ["application-grid-controller", SITE_MANAGER];
 }
 
-/// Finalizers.
+/// Finalizers, each removed by the controller that put it there.
 pub mod finalizer {
     /// On a member's copy of a federated grid: the member still has the grid.
     pub const DISTRIBUTED: &str = "dis";
     /// On a federated grid: members may still have it.
     pub const FEDERATED: &str = "edgegrid.io/federated";
-    /// On a NodeUnit: its nodes still carry what the unit wrote on them.
+    /// On a NodeUnit: its nodes still carry what it had written on them.
     pub const NODE_UNIT: &str = "site.superedge.io/nodeunit";
     /// On a NodeGroup: its units still carry the group's labels.
     pub const NODE_GROUP: &str = "site.superedge.io/finalizer";
@@ -165,11 +149,11 @@ pub mod condition {
     pub const STATES_TRUNCATED: &str = "StatesTruncated";
     /// The annotation `topologyKeys` of a ServiceGrid cannot be read.
     pub const TOPOLOGY_KEYS_MALFORMED: &str = "TopologyKeysMalformed";
-    /// A unit does not get its way on a node, because an older one wants something else there.
+    /// A NodeUnit does not get its way on a node, because an older one wants something else there.
     pub const CONFLICT: &str = "Conflict";
-    /// A unit names nodes that do not exist.
+    /// A NodeUnit names nodes that do not exist.
     pub const NODES_MISSING: &str = "NodesMissing";
-    /// A group names units that do not exist.
+    /// A NodeGroup names NodeUnits that do not exist.
     pub const UNITS_MISSING: &str = "UnitsMissing";
     /// Part of the spec means nothing to Kubernetes and is left out.
     pub const INVALID: &str = "Invalid";
@@ -188,7 +172,7 @@ pub mod reason {
     pub const EMPTY: &str = "Empty";
     /// All is as asked for.
     pub const AS_WANTED: &str = "AsWanted";
-    /// No node has the grid's key, or no unit is in the group.
+    /// No node has the grid's key, or no NodeUnit is in the group.
     pub const NO_UNITS: &str = "NoUnits";
     /// Workloads were made, changed or removed.
     pub const STAMPED: &str = "Stamped";
@@ -212,8 +196,8 @@ pub mod reason {
     pub const REFUSED: &str = "Refused";
     /// A write had no answer; it is tried again.
     pub const NO_ANSWER: &str = "NoAnswer";
-    /// Somebody else wrote in between and it is tried again; or an older unit wants something else
-    /// on a node.
+    /// Somebody else wrote in between and it is tried again; or an older NodeUnit wants something
+    /// else on a node.
     pub const CONFLICT: &str = "Conflict";
     /// SuperEdge's controllers still write to objects that we took over.
     pub const SUPEREDGE_RUNNING: &str = "SuperEdgeRunning";
@@ -221,31 +205,17 @@ pub mod reason {
     pub const STATES_TRUNCATED: &str = "StatesTruncated";
     /// The annotation `topologyKeys` of a ServiceGrid cannot be read.
     pub const TOPOLOGY_KEYS_MALFORMED: &str = "TopologyKeysMalformed";
-    /// A pass over a DeploymentGrid ended with an error.
-    pub const SYNC_DEPLOYMENT_GRID_FAILED: &str = "SyncDeploymentGridFailed";
-    /// The status of a DeploymentGrid could not be written.
-    pub const SYNC_DEPLOYMENT_GRID_STATUS_FAILED: &str = "SyncDeploymentGridStatusFailed";
-    /// A pass over a StatefulSetGrid ended with an error.
-    pub const SYNC_STATEFUL_SET_GRID_FAILED: &str = "SyncStatefulSetGridFailed";
-    /// The status of a StatefulSetGrid could not be written.
-    pub const SYNC_STATEFUL_SET_GRID_STATUS_FAILED: &str = "SyncStatefulSetGridStatusFailed";
-    /// An object the grid needs could not be created.
-    pub const CREATE_ERROR: &str = "CreateError";
-    /// An object the grid needs could not be updated.
-    pub const UPDATE_ERROR: &str = "UpdateError";
-    /// An object the grid no longer needs could not be deleted.
-    pub const DELETE_ERROR: &str = "DeleteError";
-    /// Every node of the unit is ready.
+    /// Every node of the NodeUnit is ready.
     pub const NODES_READY: &str = "NodesReady";
-    /// Some nodes of the unit are not ready.
+    /// Some nodes of the NodeUnit are not ready.
     pub const NODES_NOT_READY: &str = "NodesNotReady";
-    /// The unit has no nodes.
+    /// The NodeUnit has no nodes.
     pub const NO_NODES: &str = "NoNodes";
-    /// Every unit that the group names is there.
+    /// Every NodeUnit that the group names is there.
     pub const UNITS_FOUND: &str = "UnitsFound";
     /// A member cluster was not heard of for a while; in a member: its control cluster was not.
     pub const OUT_OF_CONTACT: &str = "OutOfContact";
-    /// A member cluster has not yet said that it has the grid as it is now.
+    /// A member cluster has not yet reported that it has the grid as it is now.
     pub const NOT_REPORTED: &str = "NotReported";
     /// A member cluster is to remove the grid and has not said so yet.
     pub const REMOVING: &str = "Removing";
@@ -299,42 +269,6 @@ pub mod parent_secret {
     pub const MEMBER_NAMESPACE: &str = "namespace";
 }
 
-/// Names and values for a unit that runs a k3s of its own ("kins").
-pub mod kins {
-    /// Taint put on the nodes of such a unit, effect `NoSchedule`.
-    pub const TAINT: &str = "kins";
-    /// Namespace of its objects.
-    pub const NAMESPACE: &str = "kins-system";
-    /// Its storage class.
-    pub const STORAGE_CLASS: &str = "kins-localvolume";
-    /// [`super::label::KINS_ROLE`] of a server.
-    pub const ROLE_SERVER: &str = "server";
-    /// [`super::label::KINS_ROLE`] of an agent.
-    pub const ROLE_AGENT: &str = "agent";
-    /// `unitClusterInfo.parameters` key: image of k3s.
-    pub const PARAMETER_K3S_IMAGE: &str = "k3s-image";
-    /// `unitClusterInfo.parameters` key: image of the container runtime's side car.
-    pub const PARAMETER_CRIW_IMAGE: &str = "criw-image";
-    /// `unitClusterInfo.parameters` key: service range of the unit's cluster.
-    pub const PARAMETER_SERVICE_CIDR: &str = "service-cidr";
-    /// `unitClusterInfo.parameters` key: node port range of the unit's cluster.
-    pub const PARAMETER_NODE_PORT_RANGE: &str = "node-port-range";
-    /// Put before the names of objects the wrapper imports from the unit's cluster.
-    pub const IMPORT_PREFIX: &str = "k3s-";
-    /// What follows the unit's name in the names of its objects.
-    pub const SUFFIXES: [&str; 7] = [
-        "-server-kins",
-        "-server-kins-init",
-        "-agent-kins",
-        "-cri-kins",
-        "-svc-kins",
-        "-cm-kins",
-        "-sec-kins",
-    ];
-    /// What stands between the unit's and the node's name in a local volume's name.
-    pub const LOCAL_VOLUME_INFIX: &str = "-local-pv-";
-}
-
 /// The Lease in a member's namespace of the control cluster that the member renews.
 pub const MEMBER_LEASE: &str = "edgegrid-member";
 /// Service account, role and token of a member in its namespace, as `edgegrid join` makes them.
@@ -351,13 +285,13 @@ pub const STATEFULSET_CONTROLLER: &str = "edgegrid-statefulset";
 pub const SYSTEM_NAMESPACE: &str = "edgegrid-system";
 /// Name of the template that means `spec.template`.
 pub const DEFAULT_TEMPLATE: &str = "default";
-/// The unit that holds every node, made by the controller.
+/// The NodeUnit that has every node, made by the controller.
 pub const UNIT_NODE_ALL: &str = "unit-node-all";
 /// Autonomy of a unit whose nodes merely survive on their own.
 pub const DEFAULT_AUTONOMY_LEVEL: &str = "L3";
 /// Path prefix and header by which an ingress asks the wrapper for one unit's view.
 pub const INGRESS_VIEW: &str = "superedge-ingress";
-/// [`label::SLICE_MANAGED_BY`] of the slices that hold short names; they exist in a node's view alone.
+/// [`label::SLICE_MANAGED_BY`] of the slices with short names; they exist in a node's view alone.
 pub const ALIAS_MANAGER: &str = "aliases.edgegrid.io";
 /// The hosts file that SuperEdge's CoreDNS reads short names from.
 pub const DEFAULT_HOSTS_FILE: &str = "/data/edge/hosts";
@@ -380,20 +314,4 @@ pub fn workload(grid: &str, unit: &str) -> String {
 /// ```
 pub fn service(grid: &str) -> String {
     format!("{grid}-svc")
-}
-
-/// The name by which a unit reaches its own pod, whatever the unit is called.
-///
-/// ```
-/// let name = edgegrid_api::names::pod_short_name("db", 0, "db-svc", "default", "cluster.local");
-/// assert_eq!(name, "db-0.db-svc.default.svc.cluster.local");
-/// ```
-pub fn pod_short_name(
-    grid: &str,
-    ordinal: u32,
-    service: &str,
-    namespace: &str,
-    domain: &str,
-) -> String {
-    format!("{grid}-{ordinal}.{service}.{namespace}.svc.{domain}")
 }

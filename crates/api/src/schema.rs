@@ -1,4 +1,4 @@
-//! Schemas of the Kubernetes types that our kinds hold, and the finish of a definition.
+//! Schemas of the Kubernetes types that our kinds contain, and the finish of a definition.
 //!
 //! They are written out here because the generated ones carry a page of text per field
 //! and rules (`required`) that we cannot afford on objects already stored.
@@ -11,6 +11,10 @@ use serde_json::json;
 
 use crate::names::annotation;
 
+/// Number of what [`crate::crds`] gives: raised with every change of it, so that a controller upgrades
+/// older definitions and leaves newer ones alone.
+pub const SCHEMA_VERSION: u64 = 2;
+
 /// A JSON object kept as it is.
 pub(crate) fn open_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
@@ -21,7 +25,7 @@ pub(crate) fn int_or_string(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-int-or-string": true })
 }
 
-/// A moment.
+/// A moment as RFC 3339 writes it.
 pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
@@ -75,7 +79,7 @@ pub(crate) fn label_requirements(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Node taints.
+/// A list of taints of a Node.
 pub(crate) fn taints(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -133,7 +137,7 @@ pub(crate) fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinit
         }
     }
     let annotations = crd.metadata.annotations.get_or_insert_default();
-    let version = crate::SCHEMA_VERSION.to_string();
+    let version = SCHEMA_VERSION.to_string();
     annotations.insert(annotation::SCHEMA_VERSION.into(), version);
     crd
 }

@@ -37,7 +37,7 @@ pub(crate) fn grid_key_is_set() -> Rule {
     .optional_old_self(true)
 }
 
-/// Says in words what the pattern of `gridUniqKey` refuses.
+/// Repeats the pattern of `gridUniqKey` as a rule, because its message is plainer than a pattern's.
 pub(crate) fn grid_key_is_a_label_key() -> Rule {
     Rule::new(format!("self.matches(r'{LABEL_KEY_PATTERN}')")).message(
         "gridUniqKey must be a node label key, for example location or \

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use edgegrid_api::names::{MEMBER_LEASE, annotation, label};
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::Kind;
+use edgegrid_plan::ObjectKind;
 use edgegrid_plan::federation::copies::clusters;
 use edgegrid_plan::federation::status::{is_in_step, read};
 use edgegrid_plan::federation::{GridObject, target};
@@ -66,9 +66,9 @@ async fn listing(cluster: &Cluster, now: Timestamp) -> Result<String> {
         let namespace = lease.metadata.namespace.clone().unwrap_or_default();
         lines.entry(namespace).or_default().add_lease(&lease);
     }
-    let mut copies = copies::<DeploymentGrid>(cluster, Kind::DeploymentGrid).await?;
+    let mut copies = copies::<DeploymentGrid>(cluster, ObjectKind::DeploymentGrid).await?;
     copies.extend(copies_of_sets(cluster).await?);
-    copies.extend(self::copies::<ServiceGrid>(cluster, Kind::ServiceGrid).await?);
+    copies.extend(self::copies::<ServiceGrid>(cluster, ObjectKind::ServiceGrid).await?);
     for copy in copies {
         let namespace = copy.metadata.namespace.clone().unwrap_or_default();
         lines.entry(namespace).or_default().add(&copy);
@@ -101,17 +101,17 @@ async fn listing(cluster: &Cluster, now: Timestamp) -> Result<String> {
 }
 
 async fn copies_of_sets(cluster: &Cluster) -> Result<Vec<GridObject>> {
-    copies::<StatefulSetGrid>(cluster, Kind::StatefulSetGrid).await
+    copies::<StatefulSetGrid>(cluster, ObjectKind::StatefulSetGrid).await
 }
 
-async fn copies<K>(cluster: &Cluster, kind: Kind) -> Result<Vec<GridObject>>
+async fn copies<K>(cluster: &Cluster, kind: ObjectKind) -> Result<Vec<GridObject>>
 where
     K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
 {
     let found = cluster.labelled::<K>(label::DISTRIBUTED).await?;
     Ok(found
         .iter()
-        .map(|grid| GridObject::of(kind, grid.meta(), grid))
+        .map(|grid| GridObject::new(kind, grid.meta(), grid))
         .collect())
 }
 
@@ -194,7 +194,7 @@ mod tests {
 
     fn copy(generation: i64, status: &serde_json::Value) -> GridObject {
         GridObject {
-            kind: Kind::DeploymentGrid,
+            kind: ObjectKind::DeploymentGrid,
             metadata: serde_json::from_value(json!({
                 "name": "web", "namespace": "edgegrid-a", "generation": generation,
                 "labels": { label::TARGET_NAMESPACE: "shop" },

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::SiteNode;
+use edgegrid_plan::PrunedNode;
 use edgegrid_plan::federation::is_mirror;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -17,7 +17,7 @@ use crate::vanished_units::VanishedUnits;
 #[derive(Clone)]
 pub struct Caches {
     /// All Nodes, without what no plan reads.
-    pub nodes: Store<SiteNode>,
+    pub nodes: Store<PrunedNode>,
     /// NodeUnits of the whole cluster.
     pub node_units: Store<NodeUnit>,
     /// NodeGroups of the whole cluster.

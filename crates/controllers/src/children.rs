@@ -10,7 +10,7 @@ use std::sync::Arc;
 use edgegrid_api::names::label;
 use edgegrid_plan::Child;
 
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 use crate::reflector::Change;
 use parking_lot::RwLock;
 
@@ -21,14 +21,14 @@ pub struct Children(Arc<RwLock<Index>>);
 #[derive(Default)]
 struct Index {
     /// Grid to its children by name.
-    by_grid: BTreeMap<Key, BTreeMap<String, Arc<Child>>>,
+    by_grid: BTreeMap<ObjectKey, BTreeMap<String, Arc<Child>>>,
     /// All, by namespace and name.
-    by_name: BTreeMap<Key, Arc<Child>>,
+    by_name: BTreeMap<ObjectKey, Arc<Child>>,
 }
 
 impl Children {
     /// The children that name this grid as their owner or in their label.
-    pub fn of_grid(&self, grid: &Key) -> Vec<Arc<Child>> {
+    pub fn of_grid(&self, grid: &ObjectKey) -> Vec<Arc<Child>> {
         let index = self.0.read();
         index
             .by_grid
@@ -38,13 +38,13 @@ impl Children {
     }
 
     /// The child of this namespace and name, whichever grid it names.
-    pub fn get(&self, child: &Key) -> Option<Arc<Child>> {
+    pub fn get(&self, child: &ObjectKey) -> Option<Arc<Child>> {
         let index = self.0.read();
         index.by_name.get(child).cloned()
     }
 
     /// Takes a change in and returns the grids it concerns.
-    pub fn apply(&self, change: &Change<Child>) -> BTreeSet<Key> {
+    pub fn apply(&self, change: &Change<Child>) -> BTreeSet<ObjectKey> {
         let mut index = self.0.write();
         let mut concerned = BTreeSet::new();
         if let Some(old) = change.before() {
@@ -77,7 +77,7 @@ fn name(child: &Child) -> &str {
 
 /// The grids that a child names: its controller and its label's. They differ only when somebody
 /// edited one of them; then both should look.
-fn grids(child: &Child) -> BTreeSet<Key> {
+fn grids(child: &Child) -> BTreeSet<ObjectKey> {
     let metadata = &child.metadata;
     let namespace = metadata.namespace.clone().unwrap_or_default();
     let owner = metadata
@@ -122,7 +122,7 @@ mod tests {
         Arc::new(child)
     }
 
-    fn grid(name: &str) -> Key {
+    fn grid(name: &str) -> ObjectKey {
         ("shop".into(), name.into())
     }
 

@@ -10,8 +10,8 @@ use crate::caches::Caches;
 use crate::execute::Execution;
 use crate::federation_state::FederationState;
 use crate::metrics::Metrics;
+use crate::node_unit_index::{NodeFailures, NodeUnitIndex};
 use crate::queues::Queues;
-use crate::sites::{NodeFailures, SiteView};
 
 /// Settings of the controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Context {
     /// One cache per kind.
     pub caches: Caches,
     /// Which NodeUnits and NodeGroups claim which node.
-    pub sites: SiteView,
+    pub node_units: NodeUnitIndex,
     /// Nodes that could not be written.
     pub node_failures: NodeFailures,
     /// One queue of objects to reconcile per kind.

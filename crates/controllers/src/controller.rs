@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tracing::{debug, warn};
 
 use crate::metrics::{Metrics, Outcome};
-use crate::queue::{Key, Queue, key};
+use crate::queue::{ObjectKey, Queue, key};
 
 /// Objects that one controller reconciles at the same time.
 const CONCURRENCY: u16 = 32;
@@ -36,7 +36,7 @@ pub async fn run<K, P, F, E>(
     F: Future<Output = Result<Option<Duration>, E>> + Send + 'static,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let backoff = Mutex::new(Backoff::<Key>::new(Pace::default()));
+    let backoff = Mutex::new(Backoff::<ObjectKey>::new(Pace::default()));
     let failed = |object: Arc<K>, error: &E, _: Arc<()>| {
         let key = key(&*object);
         let mut backoff = backoff.lock();
@@ -79,7 +79,7 @@ pub async fn run<K, P, F, E>(
 }
 
 /// Spreads the retries of objects that failed together; the same object always gets the same.
-fn jitter(key: &Key) -> u64 {
+fn jitter(key: &ObjectKey) -> u64 {
     use std::hash::{DefaultHasher, Hasher};
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);

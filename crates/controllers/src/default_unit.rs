@@ -1,4 +1,4 @@
-//! Makes the unit that holds every node, once in a cluster's life.
+//! Makes the NodeUnit that has every node, once in a cluster's life.
 
 use edgegrid_api::NodeUnit;
 use edgegrid_api::names::UNIT_NODE_ALL;
@@ -40,7 +40,7 @@ async fn ensure(context: &Context) -> Result<(), Error> {
     let unit = ObjectRef::new(UNIT_NODE_ALL);
     let exists = context.caches.node_units.get(&unit).is_some();
     let plan = default_unit::plan(&definition, exists);
-    let steps: Vec<_> = plan.units.into_values().flatten().collect();
+    let steps = plan.into_steps();
     context
         .execution
         .run_in_order(&steps)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use edgegrid_plan::definitions::{Decision, decide};
-use edgegrid_plan::{Kind, Step};
+use edgegrid_plan::{ObjectKind, Step};
 use edgegrid_runtime::backoff::{Backoff, Pace};
 use edgegrid_runtime::executor::{Class, WriteError};
 use edgegrid_runtime::logging::chain;
@@ -137,7 +137,7 @@ async fn ensure_one(
 
 /// The definition with every field that the server knows, also those that our types do not.
 async fn read(client: &Client, name: &str) -> Result<Option<Value>, Error> {
-    let kind = api_resource(Kind::CustomResourceDefinition);
+    let kind = api_resource(ObjectKind::CustomResourceDefinition);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
     let found = api.get_opt(name).await.map_err(|source| Error::Read {
         name: name.into(),

@@ -1,22 +1,22 @@
-//! Makes the steps of a plan: units side by side, the steps of one in order.
+//! Runs the steps of a plan: units side by side, the steps of one in order.
 //!
 //! A unit stops at its first failure and never stops another.
 
 use std::collections::BTreeMap;
 
-use edgegrid_plan::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
+use edgegrid_plan::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, Scope, Step};
 use edgegrid_runtime::executor::{Executor, Target, WriteError};
 use futures::{StreamExt, stream};
 use kube::core::{ApiResource, GroupVersionKind};
 
 use crate::writes::Writes;
 
-/// What became of each unit's steps.
-pub type Outcomes = BTreeMap<String, Result<(), WriteError>>;
+/// Whether the steps of each scope worked.
+pub type Outcomes = BTreeMap<Scope, Result<(), WriteError>>;
 
 /// Units of one plan that are written at the same time. Small, because the executor serves
 /// whoever asks in order: a grid of a thousand units must not stand before one of a single unit.
-const SIDE_BY_SIDE: usize = 16;
+const MAX_CONCURRENT_UNITS: usize = 16;
 
 /// Executes plans and remembers what was written.
 #[derive(Clone)]
@@ -28,27 +28,27 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// Makes the steps of every unit and says how each unit fared.
+    /// Runs the steps of every unit and returns how that went, by unit.
     pub async fn run(&self, plan: Plan) -> Outcomes {
-        stream::iter(plan.units)
-            .map(|(unit, steps)| async move {
+        stream::iter(plan.steps)
+            .map(|(scope, steps)| async move {
                 let outcome = self.run_in_order(&steps).await;
-                (unit, outcome)
+                (scope, outcome)
             })
-            .buffer_unordered(SIDE_BY_SIDE)
+            .buffer_unordered(MAX_CONCURRENT_UNITS)
             .collect()
             .await
     }
 
-    /// Makes steps one after the other, up to the first that fails.
+    /// Runs steps one after the other, up to the first that fails.
     pub async fn run_in_order(&self, steps: &[Step]) -> Result<(), WriteError> {
         for step in steps {
-            self.make(step).await?;
+            self.run_step(step).await?;
         }
         Ok(())
     }
 
-    async fn make(&self, step: &Step) -> Result<(), WriteError> {
+    async fn run_step(&self, step: &Step) -> Result<(), WriteError> {
         let target = target(step.id());
         let manager = Manager::Edgegrid.name();
         let written = match step {
@@ -100,7 +100,8 @@ pub fn target(id: &ObjectId) -> Target {
 }
 
 /// Where a kind is served.
-pub fn api_resource(kind: Kind) -> ApiResource {
-    let (group, version, kind, plural) = kind.facts();
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+pub fn api_resource(kind: ObjectKind) -> ApiResource {
+    let names = kind.resource();
+    let gvk = GroupVersionKind::gvk(names.group, names.version, names.kind);
+    ApiResource::from_gvk_with_plural(&gvk, names.plural)
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use edgegrid_api::names::component;
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::Kind;
+use edgegrid_plan::ObjectKind;
 use k8s_openapi::NamespaceResourceScope;
 use kube::Resource;
 use kube::runtime::reflector::Store;
@@ -28,7 +28,7 @@ pub(crate) trait FederatedGrid:
     + 'static
 {
     /// The kind as plans name it.
-    const KIND: Kind;
+    const KIND: ObjectKind;
     /// Source of the events that federation writes about it.
     const FEDERATION: &'static str;
 
@@ -46,7 +46,7 @@ pub(crate) trait FederatedGrid:
 macro_rules! federated {
     ($kind:ident, $field:ident, $component:ident) => {
         impl FederatedGrid for $kind {
-            const KIND: Kind = Kind::$kind;
+            const KIND: ObjectKind = ObjectKind::$kind;
             const FEDERATION: &'static str = component::$component;
 
             fn store(caches: &Caches) -> &Store<Self> {

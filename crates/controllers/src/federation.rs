@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use edgegrid_api::names::finalizer;
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
+use edgegrid_plan::Scope;
 use edgegrid_plan::federation::copies::{Member, clusters};
 use edgegrid_plan::federation::status::{self, About, Report, read};
 use edgegrid_plan::federation::{
@@ -36,7 +37,7 @@ use kube::runtime::reflector::ObjectRef;
 use crate::context::Context;
 use crate::federated_grid::FederatedGrid;
 use crate::join;
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 
 /// All of federation, until the queues are closed.
 pub(crate) async fn run(context: &Context) {
@@ -111,7 +112,7 @@ pub(crate) fn member_reports<K: FederatedGrid>(
             generation: copy.and_then(|copy| copy.meta().generation),
             status: copy.map(|copy| read(&copy.reported())).unwrap_or_default(),
             away_since: context.federation.contacts.away_since(&namespace, now),
-            trouble: undelivered.get(&namespace).cloned(),
+            problem: undelivered.get(&Scope::Unit(namespace)).cloned(),
         }
     });
     Some(reports.collect())
@@ -141,7 +142,7 @@ fn enqueue_followers<K: FederatedGrid>(context: &Context) {
 }
 
 /// The copies of a grid in the control cluster.
-fn copies_of<K: FederatedGrid>(context: &Context, original: &Key) -> Vec<Arc<K>> {
+fn copies_of<K: FederatedGrid>(context: &Context, original: &ObjectKey) -> Vec<Arc<K>> {
     let keys = context.federation.copies.keys(K::KIND, original);
     keys.iter()
         .filter_map(|key| cached::<K>(context, key))
@@ -150,11 +151,11 @@ fn copies_of<K: FederatedGrid>(context: &Context, original: &Key) -> Vec<Arc<K>>
 }
 
 /// A grid that a cache shows.
-fn cached<K: FederatedGrid>(context: &Context, (namespace, name): &Key) -> Option<Arc<K>> {
+fn cached<K: FederatedGrid>(context: &Context, (namespace, name): &ObjectKey) -> Option<Arc<K>> {
     K::store(&context.caches).get(&ObjectRef::new(name).within(namespace))
 }
 
 /// A grid as plans see it.
 fn grid_object<K: FederatedGrid>(grid: &K) -> GridObject {
-    GridObject::of(K::KIND, grid.meta(), grid)
+    GridObject::new(K::KIND, grid.meta(), grid)
 }

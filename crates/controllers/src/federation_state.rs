@@ -1,4 +1,4 @@
-//! What the controllers of federation know and tell each other: which copies there are, who is in contact, what is
+//! What the controllers of federation share: which copies there are, who is in contact, what is
 //! wrong. Nothing of it is kept over a restart: it is all found again.
 
 mod contacts;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_plan::Child;
-use edgegrid_plan::claims::{Owner, Whose};
 use edgegrid_plan::grid::Grid;
-use edgegrid_plan::units::{object_name, unit_of};
-use edgegrid_plan::workload_grid::World;
+use edgegrid_plan::grid_state::World;
+use edgegrid_plan::ownership::{Owner, Ownership};
+use edgegrid_plan::unit_names::{object_name, unit_of};
 
 use crate::children::Children;
 use crate::context::Context;
@@ -23,8 +23,8 @@ pub(crate) struct Gathered {
     pub(crate) children: Vec<Arc<Child>>,
     /// Names that are not to be written now.
     pub(crate) pending: BTreeSet<String>,
-    /// When to believe the caches though they do not show our last writes.
-    pub(crate) patience: Option<Duration>,
+    /// How long to wait for caches that do not show our last writes yet.
+    pub(crate) cache_wait: Option<Duration>,
     unit_grace: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Gathered {
             lost_label,
             children,
             pending: BTreeSet::new(),
-            patience: None,
+            cache_wait: None,
             unit_grace: context.config.unit_grace,
         };
         gathered.find_pending(context, grid);
@@ -72,11 +72,11 @@ impl Gathered {
             .into_iter()
             .filter_map(|name| {
                 let revision = cached.get(name.as_str()).copied().flatten();
-                let patience = writes.behind(&grid.child(&name), revision)?;
-                Some((name, patience))
+                let wait = writes.behind(&grid.child(&name), revision)?;
+                Some((name, wait))
             })
             .collect();
-        self.patience = behind.values().min().copied();
+        self.cache_wait = behind.values().min().copied();
         self.pending = behind.into_keys().collect();
     }
 
@@ -99,7 +99,9 @@ impl Gathered {
         };
         self.children
             .iter()
-            .filter(|child| owner.whose(&child.metadata) == Whose::Ours && !is_deleted(child))
+            .filter(|child| {
+                owner.ownership(&child.metadata) == Ownership::Ours && !is_deleted(child)
+            })
             .map(|child| name(child).to_owned())
             .collect()
     }
@@ -115,12 +117,12 @@ impl Gathered {
             units: self.units.clone(),
             lost_label: self.lost_label.clone(),
             children: self.children.clone(),
-            looked: foreign.is_complete,
+            names_scanned: foreign.is_complete,
             foreign: foreign.names,
             pending: self.pending.clone(),
             missed: known.difference(&self.names()).cloned().collect(),
             failures: &memory.failures,
-            judged: &memory.judged,
+            settled: &memory.settled,
             unit_grace: self.unit_grace,
         }
     }

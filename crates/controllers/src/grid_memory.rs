@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_plan::failure::{Failures, Refusal};
+use edgegrid_plan::grid_state::SettledAt;
 use edgegrid_plan::grid_status::status_pause;
-use edgegrid_plan::judge::Judged;
-use edgegrid_plan::workload_grid::LOOK_AGAIN;
+use edgegrid_plan::step::RECHECK_INTERVAL;
 use edgegrid_runtime::executor::{Class, WriteError};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 
 /// What is remembered of one grid.
 #[derive(Debug, Default)]
@@ -22,8 +22,8 @@ pub(crate) struct Memory {
     uid: String,
     /// Writes that failed, and when to repeat them.
     pub(crate) failures: Failures,
-    /// What was found as wanted.
-    pub(crate) judged: BTreeMap<String, Judged>,
+    /// Workloads and Services that were found as wanted, by name.
+    pub(crate) settled: BTreeMap<String, SettledAt>,
     /// Names of the grid's own objects after the last pass; `None` before the first.
     pub(crate) known: Option<BTreeSet<String>>,
     /// Uids of objects that we deleted and the caches still show.
@@ -47,9 +47,9 @@ struct Unreported {
 }
 
 /// A report is written when nothing new came for this time: one change makes several within a second or two.
-const CALM: Duration = Duration::from_secs(2);
+const DEBOUNCE: Duration = Duration::from_secs(2);
 /// And after this time whatever comes.
-const UNREST: Duration = Duration::from_secs(10);
+const DEBOUNCE_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 struct Written {
@@ -61,7 +61,7 @@ impl Memory {
     /// The names that others have, as far as that was seen lately.
     pub(crate) fn foreign(&self) -> BTreeMap<String, String> {
         match self.scanned {
-            Some(scanned) if scanned.elapsed() < LOOK_AGAIN => self.foreign.clone(),
+            Some(scanned) if scanned.elapsed() < RECHECK_INTERVAL => self.foreign.clone(),
             _ => BTreeMap::new(),
         }
     }
@@ -91,7 +91,7 @@ impl Memory {
             since,
             first,
         });
-        let due = (since + CALM).min(first + UNREST);
+        let due = (since + DEBOUNCE).min(first + DEBOUNCE_MAX);
         let left = due.saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
     }
@@ -108,11 +108,11 @@ impl Memory {
 
 /// The memories of one controller.
 #[derive(Clone, Default)]
-pub(crate) struct Memories(Arc<Mutex<BTreeMap<Key, Memory>>>);
+pub(crate) struct Memories(Arc<Mutex<BTreeMap<ObjectKey, Memory>>>);
 
 impl Memories {
     /// Takes the memory of a grid for one pass; passes over one grid never overlap.
-    pub(crate) fn take(&self, grid: &Key, uid: &str) -> Memory {
+    pub(crate) fn take(&self, grid: &ObjectKey, uid: &str) -> Memory {
         let known = self.lock().remove(grid).filter(|memory| memory.uid == uid);
         known.unwrap_or_else(|| Memory {
             uid: uid.to_owned(),
@@ -121,7 +121,7 @@ impl Memories {
     }
 
     /// Puts it back; memories of grids that are no more go.
-    pub(crate) fn put(&self, grid: Key, memory: Memory, exists: impl Fn(&Key) -> bool) {
+    pub(crate) fn put(&self, grid: ObjectKey, memory: Memory, exists: impl Fn(&ObjectKey) -> bool) {
         let mut memories = self.lock();
         let is_new = memories.insert(grid, memory).is_none();
         if is_new && memories.len().is_power_of_two() {
@@ -129,7 +129,7 @@ impl Memories {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Memory>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Memory>> {
         self.0.lock()
     }
 }
@@ -152,7 +152,7 @@ pub(crate) fn refusal(error: &WriteError) -> Option<Refusal> {
                 .map(|cause| (cause.field.clone(), cause.reason.clone()))
                 .collect(),
         },
-        Class::SchemaMismatch { paths, message } => Refusal::Unexpressible {
+        Class::SchemaMismatch { paths, message } => Refusal::SchemaMismatch {
             message: message.clone(),
             paths: paths.clone(),
         },
@@ -183,14 +183,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_report_waits_for_the_next_one_but_not_for_ever() {
         let mut memory = Memory::default();
-        assert_eq!(memory.report_wait("first"), Some(CALM));
-        tokio::time::advance(CALM).await;
+        assert_eq!(memory.report_wait("first"), Some(DEBOUNCE));
+        tokio::time::advance(DEBOUNCE).await;
         assert_eq!(memory.report_wait("first"), None);
-        assert_eq!(memory.report_wait("second"), Some(CALM));
-        tokio::time::advance(UNREST).await;
+        assert_eq!(memory.report_wait("second"), Some(DEBOUNCE));
+        tokio::time::advance(DEBOUNCE_MAX).await;
         assert_eq!(memory.report_wait("third"), None);
         memory.wrote(100);
-        assert_eq!(memory.report_wait("fourth"), Some(CALM));
+        assert_eq!(memory.report_wait("fourth"), Some(DEBOUNCE));
     }
 
     #[tokio::test(start_paused = true)]
@@ -198,14 +198,14 @@ mod tests {
         let mut memory = Memory::default();
         memory.set_foreign(BTreeMap::from([("web-a".into(), "no controller".into())]));
         assert_eq!(memory.foreign().len(), 1);
-        tokio::time::advance(LOOK_AGAIN).await;
+        tokio::time::advance(RECHECK_INTERVAL).await;
         assert!(memory.foreign().is_empty());
     }
 
     #[tokio::test]
     async fn a_grid_of_the_same_name_that_came_later_starts_anew() {
         let memories = Memories::default();
-        let key: Key = ("shop".into(), "web".into());
+        let key: ObjectKey = ("shop".into(), "web".into());
         let mut memory = memories.take(&key, "first");
         memory.set_foreign(BTreeMap::from([("web-a".into(), "x".into())]));
         memories.put(key.clone(), memory, |_| true);

@@ -1,14 +1,14 @@
 //! Scans the names of a kind in a namespace, before a name is taken for the first time.
 //!
-//! The caches hold only what carries a grid's label, so they cannot tell a free name from a
-//! stranger's. One list of the metadata of all others answers for all units of a grid; what grids made
+//! The caches hold only what carries a grid's label, so they cannot tell a free name from
+//! one that somebody else has. One list of the metadata of all others answers for all units of a grid; what grids made
 //! is not asked for again, be it ten thousand objects.
 
 use std::collections::BTreeSet;
 
 use edgegrid_api::names::label;
-use edgegrid_plan::claims::{Owner, Seen};
-use edgegrid_plan::{Child, Kind, ObjectId};
+use edgegrid_plan::ownership::{NameScan, Owner};
+use edgegrid_plan::{Child, ObjectId, ObjectKind};
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, Error};
 
@@ -18,7 +18,7 @@ use crate::execute::api_resource;
 /// Where and for which grid names are scanned.
 pub struct Scan<'a> {
     /// Kind of the workload or Service.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Namespace of the grid.
     pub namespace: &'a str,
     /// The grid that the names are for.
@@ -33,7 +33,7 @@ pub struct Scan<'a> {
 #[derive(Debug, Default)]
 pub struct Scanned {
     /// Which names are the grid's and which are not.
-    pub names: Seen,
+    pub names: NameScan,
     /// Objects of the grid that lost its label.
     pub uncached: Vec<Child>,
 }
@@ -45,7 +45,7 @@ pub enum ScanError {
     #[error("list every {kind} without a grid's label in namespace {namespace}", kind = kind.name())]
     List {
         /// Kind of the workload or Service.
-        kind: Kind,
+        kind: ObjectKind,
         /// Namespace of the grid.
         namespace: String,
         /// What the API server answered.
@@ -82,9 +82,11 @@ pub async fn scan_names(client: &Client, scan: Scan<'_>) -> Result<Scanned, Scan
         source,
     })?;
     let cached = |name: &String| labelled.get(&(namespace.to_owned(), name.clone()));
-    let mut names = owner.sort(list.items.iter().map(|item| &item.metadata));
+    let mut names = owner.scan_names(list.items.iter().map(|item| &item.metadata));
     for child in wanted.iter().filter_map(cached) {
-        names.foreign.extend(owner.sort([&child.metadata]).foreign);
+        names
+            .foreign
+            .extend(owner.scan_names([&child.metadata]).foreign);
     }
     let whole: Api<Child> = Api::namespaced_with(client.clone(), namespace, &kind);
     let mut uncached = Vec::new();

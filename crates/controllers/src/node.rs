@@ -1,10 +1,10 @@
-//! Writes on each Node what all units together want there.
+//! Writes on each Node what all NodeUnits together want there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_api::names::component;
-use edgegrid_plan::{Kind, ObjectId, SiteNode, node};
+use edgegrid_plan::{ObjectId, ObjectKind, PrunedNode, node};
 use edgegrid_runtime::executor::{Class, WriteError};
 use kube::Resource;
 
@@ -28,33 +28,35 @@ pub async fn run(context: &Context) {
 async fn reconcile(
     context: Context,
     notifier: Notifier,
-    node: Arc<SiteNode>,
+    node: Arc<PrunedNode>,
 ) -> Result<Option<Duration>, WriteError> {
     let key = key(&*node);
-    let id = ObjectId::cluster(Kind::Node, &key.1);
+    let id = ObjectId::cluster(ObjectKind::Node, &key.1);
     let cached = node.metadata.resource_version.as_deref();
     if let Some(wait) = context.execution.writes.behind(&id, cached) {
         return Ok(Some(wait));
     }
-    let sites = context.sites.current(&context.caches);
-    let plan = node::plan(&node, &sites, (context.clock)());
+    let node_units = context.node_units.current(&context.caches);
+    let plan = node::plan(&node, &node_units, (context.clock)());
     notifier
         .notify(&key, &node.object_ref(&()), &plan.notices)
         .await;
-    let steps: Vec<_> = plan.units.into_values().flatten().collect();
-    let outcome = settled(context.execution.run_in_order(&steps).await);
+    let recheck = plan.recheck;
+    let steps = plan.into_steps();
+    let outcome = ignore_conflict(context.execution.run_in_order(&steps).await);
     let failure = outcome.as_ref().err().map(ToString::to_string);
     if context.node_failures.note(&key.1, failure) {
-        let units = sites.claiming(&node);
-        let units = units.iter().map(|site| (String::new(), site.name.clone()));
+        let units = node_units.claiming(&node);
+        let units = units.iter().map(|unit| (String::new(), unit.name.clone()));
         context.queues.node_units.extend(units);
     }
-    Ok(outcome?.or(plan.recheck))
+    Ok(outcome?.or(recheck))
 }
 
-/// That somebody else was faster is no failure: what changed is looked at again, what is gone is
-/// not.
-pub(crate) fn settled(outcome: Result<(), WriteError>) -> Result<Option<Duration>, WriteError> {
+/// A conflict is no failure: the object is reconciled again, unless it is gone.
+pub(crate) fn ignore_conflict(
+    outcome: Result<(), WriteError>,
+) -> Result<Option<Duration>, WriteError> {
     match outcome {
         Ok(()) => Ok(None),
         Err(error) => match error.class {

@@ -1,4 +1,5 @@
-//! Makes the units that a NodeGroup finds, keeps its status, and lets it go when no unit shows it.
+//! Makes the NodeUnits that a NodeGroup finds, keeps its status, and removes its finalizer when no NodeUnit
+//! shows it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +7,13 @@ use std::time::Duration;
 use edgegrid_api::NodeGroup;
 use edgegrid_api::names::component;
 use edgegrid_plan::node_group::{World, plan, status, status_body};
-use edgegrid_plan::{Kind, ObjectId};
+use edgegrid_plan::{ObjectId, ObjectKind};
 use edgegrid_runtime::executor::WriteError;
 use kube::Resource;
 
 use crate::context::Context;
 use crate::controller;
-use crate::node::{CONFLICT_WAIT, settled};
+use crate::node::{CONFLICT_WAIT, ignore_conflict};
 use crate::node_unit::report;
 use crate::notify::Notifier;
 use crate::queue::key;
@@ -42,7 +43,7 @@ async fn reconcile(
     group: Arc<NodeGroup>,
 ) -> Result<Option<Duration>, WriteError> {
     let key = key(&*group);
-    let id = ObjectId::cluster(Kind::NodeGroup, &key.1);
+    let id = ObjectId::cluster(ObjectKind::NodeGroup, &key.1);
     let cached = group.metadata.resource_version.as_deref();
     if let Some(wait) = context.execution.writes.behind(&id, cached) {
         return Ok(Some(wait));
@@ -68,7 +69,7 @@ async fn reconcile(
     let outcomes = context.execution.run(plan).await;
     let mut outcome = Ok(None);
     for fared in outcomes.into_values() {
-        outcome = outcome.and(settled(fared));
+        outcome = outcome.and(ignore_conflict(fared));
     }
     if !is_as_wanted && outcome.is_ok() {
         // The watch shows what was written; status follows then.
@@ -82,7 +83,7 @@ async fn reconcile(
             &status_body(&status),
         )
         .await;
-        let wait = settled(written)?;
+        let wait = ignore_conflict(written)?;
         return Ok(outcome?.or(wait));
     }
     outcome

@@ -1,12 +1,12 @@
-//! Keeps each NodeUnit's markers and status, and lets it go when its nodes are clean.
+//! Keeps each NodeUnit's markers and status, and removes its finalizer when its nodes are clean.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_api::NodeUnit;
 use edgegrid_api::names::component;
-use edgegrid_plan::node_unit::{Judged, World, status_body};
-use edgegrid_plan::{Kind, Manager, ObjectId};
+use edgegrid_plan::node_unit::{Planner, World, status_body};
+use edgegrid_plan::{Manager, ObjectId, ObjectKind};
 use edgegrid_runtime::executor::WriteError;
 use kube::Resource;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::controller;
 use crate::execute::target;
-use crate::node::{CONFLICT_WAIT, settled};
+use crate::node::{CONFLICT_WAIT, ignore_conflict};
 use crate::notify::Notifier;
 use crate::queue::key;
 
@@ -43,32 +43,32 @@ async fn reconcile(
     unit: Arc<NodeUnit>,
 ) -> Result<Option<Duration>, WriteError> {
     let key = key(&*unit);
-    let id = ObjectId::cluster(Kind::NodeUnit, &key.1);
+    let id = ObjectId::cluster(ObjectKind::NodeUnit, &key.1);
     let cached = unit.metadata.resource_version.as_deref();
     if let Some(wait) = context.execution.writes.behind(&id, cached) {
         return Ok(Some(wait));
     }
     let (plan, status) = {
         let nodes = context.caches.nodes.state();
-        let sites = context.sites.current(&context.caches);
+        let node_units = context.node_units.current(&context.caches);
         let failures = context.node_failures.all();
         let world = World {
             nodes: &nodes,
-            sites: &sites,
+            node_units: &node_units,
             failures: &failures,
         };
-        let Some(judged) = Judged::new(&key.1, world) else {
+        let Some(planner) = Planner::new(&key.1, world) else {
             return Ok(None);
         };
         let now = (context.clock)();
-        (judged.plan(now), judged.status(now))
+        (planner.plan(now), planner.status(now))
     };
     notifier
         .notify(&key, &unit.object_ref(&()), &plan.notices)
         .await;
     let recheck = plan.recheck;
-    let steps: Vec<_> = plan.units.into_values().flatten().collect();
-    let outcome = settled(context.execution.run_in_order(&steps).await);
+    let steps = plan.into_steps();
+    let outcome = ignore_conflict(context.execution.run_in_order(&steps).await);
     if !steps.is_empty() && outcome.is_ok() {
         // The watch shows what was written; status follows then, for the new generation.
         return Ok(Some(CONFLICT_WAIT));
@@ -81,7 +81,7 @@ async fn reconcile(
             &status_body(&status),
         )
         .await;
-        let wait = settled(written)?;
+        let wait = ignore_conflict(written)?;
         return Ok(outcome?.or(wait).or(recheck));
     }
     Ok(outcome?.or(recheck))

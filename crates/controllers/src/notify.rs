@@ -14,9 +14,9 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 
-/// What an Event says was being done.
+/// The action that every Event names.
 const ACTION: &str = "Reconcile";
 
 /// Publishes the notices of one controller.
@@ -24,7 +24,7 @@ const ACTION: &str = "Reconcile";
 pub struct Notifier {
     recorder: Recorder,
     executor: Executor,
-    said: Arc<Mutex<BTreeMap<Key, BTreeSet<Notice>>>>,
+    published: Arc<Mutex<BTreeMap<ObjectKey, BTreeSet<Notice>>>>,
 }
 
 impl Notifier {
@@ -37,16 +37,16 @@ impl Notifier {
         Self {
             recorder: Recorder::new(client, reporter),
             executor,
-            said: Arc::default(),
+            published: Arc::default(),
         }
     }
 
     /// Publishes the notices of a pass that the pass before did not have.
-    pub async fn notify(&self, key: &Key, about: &ObjectReference, notices: &[Notice]) {
-        for notice in self.unsaid(key, notices) {
+    pub async fn notify(&self, key: &ObjectKey, about: &ObjectReference, notices: &[Notice]) {
+        for notice in self.unpublished(key, notices) {
             log(about, &notice);
             if self.executor.fence().check().is_err() {
-                continue; // the new leader tells
+                continue; // the new leader publishes it
             }
             if let Err(error) = self.recorder.publish(&event(&notice), about).await {
                 warn!(kind = about.kind, name = about.name, reason = notice.reason, %error, "cannot record event");
@@ -54,23 +54,18 @@ impl Notifier {
         }
     }
 
-    /// Forgets an object that is gone.
-    pub fn forget(&self, key: &Key) {
-        self.said().remove(key);
-    }
-
-    fn unsaid(&self, key: &Key, notices: &[Notice]) -> Vec<Notice> {
+    fn unpublished(&self, key: &ObjectKey, notices: &[Notice]) -> Vec<Notice> {
         let now: BTreeSet<Notice> = notices.iter().cloned().collect();
-        let mut said = self.said();
-        let before = said.remove(key).unwrap_or_default();
+        let mut published = self.published();
+        let before = published.remove(key).unwrap_or_default();
         if !now.is_empty() {
-            said.insert(key.clone(), now.clone());
+            published.insert(key.clone(), now.clone());
         }
         now.difference(&before).cloned().collect()
     }
 
-    fn said(&self) -> parking_lot::MutexGuard<'_, BTreeMap<Key, BTreeSet<Notice>>> {
-        self.said.lock()
+    fn published(&self) -> parking_lot::MutexGuard<'_, BTreeMap<ObjectKey, BTreeSet<Notice>>> {
+        self.published.lock()
     }
 }
 

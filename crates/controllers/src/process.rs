@@ -17,9 +17,9 @@ use crate::context::{Clock, Config, Context};
 use crate::execute::Execution;
 use crate::federation_state::FederationState;
 use crate::metrics::Metrics;
+use crate::node_unit_index::{NodeFailures, NodeUnitIndex};
 use crate::queues::Queues;
 use crate::registration::Connector;
-use crate::sites::{NodeFailures, SiteView};
 use crate::watches::{self, ChildStores};
 use crate::writes::Writes;
 use crate::{
@@ -32,9 +32,9 @@ const DEFINITIONS: &str = "CustomResourceDefinitions of edgegrid";
 
 /// What the controllers need to run.
 pub struct Setup {
-    /// Reads and watches.
+    /// Reads and watches everything.
     pub client: Client,
-    /// Writes, while this process is the leader.
+    /// Writes everything, while this process is the leader.
     pub executor: Executor,
     /// Grace periods and what a member may make.
     pub config: Config,
@@ -52,7 +52,7 @@ impl Setup {
             client: self.client,
             config: self.config,
             caches,
-            sites: SiteView::default(),
+            node_units: NodeUnitIndex::default(),
             node_failures: NodeFailures::default(),
             queues: Queues::default(),
             execution: Execution {
@@ -80,17 +80,17 @@ pub struct Process {
 
 /// Runs until shut down: passes that run then are ended in order, and the lease is released.
 ///
-/// What is waited for is told before the future is first polled: nobody sees a process that has not
+/// What is waited for is registered before the future is first polled: nobody sees a process that has not
 /// begun as ready.
 pub fn run(setup: Setup, process: Process) -> impl Future<Output = ()> {
     process.readiness.expect(DEFINITIONS);
     for kind in watches::CACHED {
         process.readiness.expect(cache_of(kind));
     }
-    run_told(setup, process)
+    run_registered(setup, process)
 }
 
-async fn run_told(setup: Setup, process: Process) {
+async fn run_registered(setup: Setup, process: Process) {
     let Process {
         elector,
         manages_definitions,
@@ -102,8 +102,8 @@ async fn run_told(setup: Setup, process: Process) {
     let watching = Box::pin(async {
         definitions::served(&context.client).await;
         readiness.reached(DEFINITIONS);
-        let told = tell(&context, &child_stores, &readiness);
-        join(watches::run(&context, writers), told).await;
+        let syncing = report_synced(&context, &child_stores, &readiness);
+        join(watches::run(&context, writers), syncing).await;
     });
     let work = || work(&context, &child_stores, manages_definitions, &shutdown);
     let working = Box::pin(async {
@@ -117,8 +117,8 @@ async fn run_told(setup: Setup, process: Process) {
     }
 }
 
-/// Tells of each cache that has shown all there is.
-async fn tell(context: &Context, child_stores: &ChildStores, readiness: &Readiness) {
+/// Reports each cache as ready once it has synced.
+async fn report_synced(context: &Context, child_stores: &ChildStores, readiness: &Readiness) {
     let waits = watches::syncing(&context.caches, child_stores);
     let named = watches::CACHED.into_iter().zip(waits);
     join_all(named.map(|(kind, wait)| async move {

@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Namespace, empty for kinds that have none, and name.
-pub type Key = (String, String);
+pub type ObjectKey = (String, String);
 
 /// The key of an object.
-pub fn key<K: Resource>(object: &K) -> Key {
+pub fn key<K: Resource>(object: &K) -> ObjectKey {
     let meta = object.meta();
     (
         meta.namespace.clone().unwrap_or_default(),
@@ -39,20 +39,20 @@ struct Inner {
 
 #[derive(Default)]
 struct Waiting {
-    keys: BTreeSet<Key>,
+    keys: BTreeSet<ObjectKey>,
     is_closed: bool,
 }
 
 impl Queue {
-    /// Enqueues an object.
-    pub fn push(&self, key: Key) {
+    /// Enqueues an object, unless it waits already.
+    pub fn push(&self, key: ObjectKey) {
         if self.waiting(|waiting| waiting.keys.insert(key)) {
             self.0.changed.notify_one();
         }
     }
 
     /// Enqueues each of these objects.
-    pub fn extend(&self, keys: impl IntoIterator<Item = Key>) {
+    pub fn extend(&self, keys: impl IntoIterator<Item = ObjectKey>) {
         self.waiting(|waiting| waiting.keys.extend(keys));
         self.0.changed.notify_one();
     }
@@ -100,7 +100,7 @@ impl Queue {
         })
     }
 
-    async fn next(&self) -> Option<Key> {
+    async fn next(&self) -> Option<ObjectKey> {
         loop {
             let changed = self.0.changed.notified();
             let (next, is_closed) =
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    fn named(name: &str) -> Key {
+    fn named(name: &str) -> ObjectKey {
         (String::new(), name.into())
     }
 

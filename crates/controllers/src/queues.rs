@@ -11,11 +11,11 @@ pub struct Queues {
     pub node_units: Queue,
     /// NodeGroups that may find other units.
     pub node_groups: Queue,
-    /// Grids of Deployments.
+    /// DeploymentGrids whose workloads or status may differ.
     pub deployment_grids: Queue,
-    /// Grids of StatefulSets.
+    /// StatefulSetGrids whose workloads or status may differ.
     pub stateful_set_grids: Queue,
-    /// Grids of Services.
+    /// ServiceGrids whose Service or status may differ.
     pub service_grids: Queue,
     /// Grids to send to members, and the members.
     pub federation: FederationQueues,

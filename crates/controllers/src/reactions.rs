@@ -5,27 +5,27 @@
 use std::sync::Arc;
 
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::{Child, Kind, ObjectId, SiteNode};
+use edgegrid_plan::{Child, ObjectId, ObjectKind, PrunedNode};
 use kube::Resource;
 
 use crate::context::Context;
 use crate::federation;
+use crate::node_reactions;
 use crate::queue::{Queue, key};
 use crate::reflector::Change;
-use crate::site_reactions;
 
 /// A Node came, changed or went.
-pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
+pub(crate) fn node(context: &Context, change: &Change<PrunedNode>) {
     if let Change::Changed { old, new } = change
         && !new.differs(old)
     {
         return;
     }
     if matches!(change, Change::Removed(_)) {
-        let id = ObjectId::cluster(Kind::Node, &change.key().1);
+        let id = ObjectId::cluster(ObjectKind::Node, &change.key().1);
         context.execution.writes.gone(&id);
     }
-    site_reactions::node(context, change);
+    node_reactions::node(context, change);
     let keys = context.caches.unit_keys();
     for key in context.caches.vanished_units.apply(change, &keys) {
         enqueue_grids_by_key(context, &key);
@@ -51,13 +51,13 @@ pub(crate) fn service_grid(context: &Context, change: &Change<ServiceGrid>) {
 }
 
 /// A workload or Service with a grid's label came, changed or went.
-pub(crate) fn child(context: &Context, kind: Kind, change: &Change<Child>) {
+pub(crate) fn child(context: &Context, kind: ObjectKind, change: &Change<Child>) {
     let (children, queue) = match kind {
-        Kind::Deployment => (
+        ObjectKind::Deployment => (
             &context.caches.deployments,
             &context.queues.deployment_grids,
         ),
-        Kind::StatefulSet => (
+        ObjectKind::StatefulSet => (
             &context.caches.stateful_sets,
             &context.queues.stateful_set_grids,
         ),

@@ -21,7 +21,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 
 /// What one event changed.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ impl<K: Resource> Change<K> {
     }
 
     /// Namespace and name of the object.
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> ObjectKey {
         key(&**self.object())
     }
 }
@@ -149,7 +149,7 @@ fn concerned<K>(
     store: &Store<K>,
     event: &watcher::Event<K>,
     kind: &K::DynamicType,
-) -> BTreeMap<Key, Arc<K>>
+) -> BTreeMap<ObjectKey, Arc<K>>
 where
     K: Resource + Clone + 'static,
     K::DynamicType: Eq + Hash + Clone,
@@ -169,8 +169,8 @@ where
 }
 
 fn changes<K: Resource>(
-    mut before: BTreeMap<Key, Arc<K>>,
-    after: BTreeMap<Key, Arc<K>>,
+    mut before: BTreeMap<ObjectKey, Arc<K>>,
+    after: BTreeMap<ObjectKey, Arc<K>>,
 ) -> impl Iterator<Item = Change<K>> {
     let mut changes: Vec<_> = after
         .into_iter()
@@ -209,14 +209,14 @@ mod tests {
     }
 
     /// Feeds events and returns `(name, before, after)` of each change.
-    fn told(events: Vec<watcher::Event<Node>>) -> Vec<(String, bool, bool)> {
+    fn changes_of(events: Vec<watcher::Event<Node>>) -> Vec<(String, bool, bool)> {
         let (store, mut writer) = reflector::store::<Node>();
-        let mut told = Vec::new();
+        let mut all = Vec::new();
         for event in events {
             let before = concerned(&store, &event, &());
             writer.apply_watcher_event(&event);
             let after = concerned(&store, &event, &());
-            told.extend(changes(before, after).map(|change| {
+            all.extend(changes(before, after).map(|change| {
                 (
                     change.key().1,
                     change.before().is_some(),
@@ -224,13 +224,13 @@ mod tests {
                 )
             }));
         }
-        told
+        all
     }
 
     #[test]
-    fn a_second_list_tells_what_came_changed_and_went_while_the_watch_was_away() {
+    fn a_second_list_shows_what_came_changed_and_went_while_the_watch_was_away() {
         use watcher::Event::{Init, InitApply, InitDone};
-        let told = told(vec![
+        let changes = changes_of(vec![
             Init,
             InitApply(node("kept", "1")),
             InitApply(node("changed", "2")),
@@ -242,7 +242,7 @@ mod tests {
             InitApply(node("new", "5")),
             InitDone,
         ]);
-        let second: Vec<_> = told[3..].to_vec();
+        let second: Vec<_> = changes[3..].to_vec();
         assert_eq!(
             second,
             [
@@ -254,13 +254,16 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_tells_what_was_there() {
+    fn a_deletion_shows_what_was_there() {
         use watcher::Event::{Apply, Delete};
-        let told = told(vec![
+        let changes = changes_of(vec![
             Apply(node("a", "1")),
             Delete(node("a", "2")),
             Delete(node("b", "3")),
         ]);
-        assert_eq!(told, [("a".into(), false, true), ("a".into(), true, false)]);
+        assert_eq!(
+            changes,
+            [("a".into(), false, true), ("a".into(), true, false)]
+        );
     }
 }

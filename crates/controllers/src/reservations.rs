@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use edgegrid_plan::ObjectId;
 
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 use parking_lot::{Mutex, MutexGuard};
 
 /// Reserved names of one process, and the grids they are reserved for.
 #[derive(Clone, Default)]
-pub struct Reservations(Arc<Mutex<BTreeMap<ObjectId, Key>>>);
+pub struct Reservations(Arc<Mutex<BTreeMap<ObjectId, ObjectKey>>>);
 
 /// What a grid has reserved, until this is dropped.
 pub struct Reserved {
@@ -24,7 +24,7 @@ pub struct Reserved {
 
 impl Reservations {
     /// Reserves names for a grid; returns also those that another grid has reserved.
-    pub fn reserve(&self, grid: &Key, wanted: Vec<ObjectId>) -> (Reserved, Vec<ObjectId>) {
+    pub fn reserve(&self, grid: &ObjectKey, wanted: Vec<ObjectId>) -> (Reserved, Vec<ObjectId>) {
         let mut reserved = self.lock();
         let (refused, names): (Vec<_>, Vec<_>) = wanted
             .into_iter()
@@ -36,7 +36,7 @@ impl Reservations {
         (Reserved { all, names }, refused)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectId, Key>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectId, ObjectKey>> {
         self.0.lock()
     }
 }
@@ -52,16 +52,16 @@ impl Drop for Reserved {
 
 #[cfg(test)]
 mod tests {
-    use edgegrid_plan::Kind;
+    use edgegrid_plan::ObjectKind;
 
     use super::*;
 
-    fn grid(name: &str) -> Key {
+    fn grid(name: &str) -> ObjectKey {
         ("shop".into(), name.into())
     }
 
     fn id(name: &str) -> ObjectId {
-        ObjectId::namespaced(Kind::Deployment, "shop", name)
+        ObjectId::namespaced(ObjectKind::Deployment, "shop", name)
     }
 
     #[test]

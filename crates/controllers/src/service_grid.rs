@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use edgegrid_api::ServiceGrid;
 use edgegrid_api::names::{self, component, manager};
-use edgegrid_plan::claims::Owner;
-use edgegrid_plan::failure::Failure;
+use edgegrid_plan::failure::{Attempt, Failure};
 use edgegrid_plan::federation::is_copy;
 use edgegrid_plan::federation::status::{About, merge_service};
+use edgegrid_plan::grid_state::State;
+use edgegrid_plan::ownership::Owner;
 use edgegrid_plan::service_grid::{Decision, World, decide};
-use edgegrid_plan::units::label_value;
-use edgegrid_plan::{Child, Kind, Notice, ObjectId, Plan, grid_status, service_status};
+use edgegrid_plan::unit_names::label_value;
+use edgegrid_plan::{Child, Notice, ObjectId, ObjectKind, Scope, grid_status, service_status};
 use jiff::Timestamp;
 use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
@@ -25,7 +26,7 @@ use crate::federation;
 use crate::grid_memory::{Memories, Memory, refusal};
 use crate::name_scan::{Scan, scan_names};
 use crate::notify::Notifier;
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 
 /// Reconciles ServiceGrids until their queue is closed.
 pub(crate) async fn run(context: &Context) {
@@ -61,7 +62,7 @@ struct Shared {
 struct Gathered {
     children: Vec<Arc<Child>>,
     pending: BTreeSet<String>,
-    patience: Option<Duration>,
+    cache_wait: Option<Duration>,
 }
 
 impl Shared {
@@ -87,7 +88,7 @@ impl Shared {
     ) -> Result<Option<Duration>, Error> {
         let now = (self.context.clock)();
         let gathered = self.gather(grid);
-        let patience = gathered.patience;
+        let cache_wait = gathered.cache_wait;
         let mut decision = self.decide(grid, gathered, memory, now).await?;
         let plan = std::mem::take(&mut decision.plan);
         let (notices, recheck) = (plan.notices.clone(), plan.recheck);
@@ -95,9 +96,12 @@ impl Shared {
         record_outcomes(memory, &decision, outcomes, now);
         self.publish_events(grid, &decision, memory, notices).await;
         let wait = self.write_status(grid, &decision, memory).await?;
-        let failure = memory.failures.get(Plan::WHOLE);
+        let failure = memory.failures.get(&Scope::Grid);
         let retry = failure.and_then(|failure| failure.remaining(now));
-        Ok([recheck, patience, wait, retry].into_iter().flatten().min())
+        Ok([recheck, cache_wait, wait, retry]
+            .into_iter()
+            .flatten()
+            .min())
     }
 
     fn gather(&self, grid: &ServiceGrid) -> Gathered {
@@ -123,14 +127,14 @@ impl Shared {
         let behind: BTreeMap<String, Duration> = all
             .into_iter()
             .filter_map(|name| {
-                let id = ObjectId::namespaced(Kind::Service, &namespace, name);
+                let id = ObjectId::namespaced(ObjectKind::Service, &namespace, name);
                 let revision = cached.get(name).copied().flatten();
-                let patience = self.context.execution.writes.behind(&id, revision)?;
-                Some((name.to_owned(), patience))
+                let wait = self.context.execution.writes.behind(&id, revision)?;
+                Some((name.to_owned(), wait))
             })
             .collect();
         Gathered {
-            patience: behind.values().min().copied(),
+            cache_wait: behind.values().min().copied(),
             pending: behind.into_keys().collect(),
             children,
         }
@@ -147,14 +151,14 @@ impl Shared {
         let (namespace, name) = key(grid);
         let mut world = World {
             children: gathered.children,
-            looked: false,
+            names_scanned: false,
             foreign: memory.foreign(),
             pending: gathered.pending,
-            failure: memory.failures.get(Plan::WHOLE),
-            judged: memory.judged.get(Plan::WHOLE),
+            failure: memory.failures.get(&Scope::Grid),
+            settled: memory.settled.get(&names::service(&name)),
         };
         let first = decide(grid, &world, now);
-        if !first.needs_look {
+        if !first.needs_name_scan {
             return Ok(first);
         }
         let selector = label_value(&name);
@@ -164,7 +168,7 @@ impl Shared {
         };
         let wanted = BTreeSet::from([names::service(&name)]);
         let scan = Scan {
-            kind: Kind::Service,
+            kind: ObjectKind::Service,
             namespace: &namespace,
             owner,
             labelled: &self.context.caches.services,
@@ -175,7 +179,7 @@ impl Shared {
             .children
             .extend(scanned.uncached.into_iter().map(Arc::new));
         world.foreign.clone_from(&scanned.names.foreign);
-        world.looked = true;
+        world.names_scanned = true;
         let decision = decide(grid, &world, now);
         let mut foreign = scanned.names.foreign;
         foreign.retain(|name, _| wanted.contains(name));
@@ -190,11 +194,11 @@ impl Shared {
         memory: &Memory,
         mut notices: Vec<Notice>,
     ) {
-        let failure = memory.failures.get(Plan::WHOLE);
+        let failure = memory.failures.get(&Scope::Grid);
         notices.extend(service_status::warnings(decision, failure));
         notices.sort();
         notices.dedup_by(|a, b| a.reason == b.reason && a.message == b.message);
-        let own_key: Key = key(grid);
+        let own_key: ObjectKey = key(grid);
         self.notifier
             .notify(&own_key, &grid.object_ref(&()), &notices)
             .await;
@@ -212,7 +216,7 @@ impl Shared {
             return Ok(None);
         }
         let now = (self.context.clock)();
-        let failure = memory.failures.get(Plan::WHOLE);
+        let failure = memory.failures.get(&Scope::Grid);
         let mut status = service_status::status(grid, decision, failure, now);
         let earlier = grid.status.as_ref();
         let about = About {
@@ -233,7 +237,7 @@ impl Shared {
             return Ok(Some(wait));
         }
         let (namespace, name) = key(grid);
-        let id = ObjectId::namespaced(Kind::ServiceGrid, &namespace, &name);
+        let id = ObjectId::namespaced(ObjectKind::ServiceGrid, &namespace, &name);
         let executor = &self.context.execution.executor;
         let uid = grid.metadata.uid.as_deref();
         let written = json!({ "status": body });
@@ -248,24 +252,26 @@ impl Shared {
 
 /// Remembers what failed and what is settled.
 fn record_outcomes(memory: &mut Memory, decision: &Decision, outcomes: Outcomes, now: Timestamp) {
-    memory.judged.clear();
-    let judged = decision.judged.clone();
-    memory
-        .judged
-        .extend(judged.map(|judged| (Plan::WHOLE.to_owned(), judged)));
-    if decision.state == edgegrid_plan::workload_grid::State::Settled {
+    memory.settled.clear();
+    let service = decision.service.as_ref();
+    let name = service.and_then(|service| service.metadata.name.clone());
+    memory.settled.extend(name.zip(decision.settled.clone()));
+    if decision.state == State::Settled {
         memory.failures.clear();
     }
-    for (part, outcome) in outcomes {
+    for (scope, outcome) in outcomes {
         let Err(error) = outcome else {
-            memory.failures.remove(&part);
+            memory.failures.remove(&scope);
             continue;
         };
         let Some(refusal) = refusal(&error) else {
             continue;
         };
-        let tried = (decision.of.as_str(), decision.service.is_some());
-        let failure = Failure::after(memory.failures.get(&part), &refusal, tried, now);
-        memory.failures.insert(part, failure);
+        let tried = Attempt {
+            hash: &decision.attempt_hash,
+            object_existed: decision.service.is_some(),
+        };
+        let failure = Failure::after(memory.failures.get(&scope), &refusal, tried, now);
+        memory.failures.insert(scope, failure);
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use edgegrid_plan::SiteNode;
+use edgegrid_plan::PrunedNode;
 use parking_lot::Mutex;
 
 use crate::reflector::Change;
@@ -50,7 +50,7 @@ impl VanishedUnits {
 
     /// Notes what a change of a Node means to the units of these label keys, and returns the keys
     /// whose units it concerns.
-    pub fn apply(&self, change: &Change<SiteNode>, keys: &BTreeSet<String>) -> BTreeSet<String> {
+    pub fn apply(&self, change: &Change<PrunedNode>, keys: &BTreeSet<String>) -> BTreeSet<String> {
         let mut inner = self.0.lock();
         let cause = cause(change);
         let mut concerned = BTreeSet::new();
@@ -84,7 +84,7 @@ impl VanishedUnits {
     }
 }
 
-fn cause(change: &Change<SiteNode>) -> Vanished {
+fn cause(change: &Change<PrunedNode>) -> Vanished {
     match change {
         Change::Added(_) => Vanished::LabelLost,
         Change::Changed { old, new } if old.metadata.uid == new.metadata.uid => Vanished::LabelLost,
@@ -93,7 +93,7 @@ fn cause(change: &Change<SiteNode>) -> Vanished {
 }
 
 /// The unit that a label key puts a node into; an empty value is no unit.
-fn value(node: Option<&SiteNode>, key: &str) -> Option<String> {
+fn value(node: Option<&PrunedNode>, key: &str) -> Option<String> {
     let labels = node?.metadata.labels.as_ref()?;
     labels.get(key).filter(|value| !value.is_empty()).cloned()
 }
@@ -102,22 +102,22 @@ fn value(node: Option<&SiteNode>, key: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn node(uid: &str, zone: Option<&str>) -> Arc<SiteNode> {
-        let mut node = SiteNode::default();
+    fn node(uid: &str, zone: Option<&str>) -> Arc<PrunedNode> {
+        let mut node = PrunedNode::default();
         node.metadata.name = Some("n".into());
         node.metadata.uid = Some(uid.into());
         node.metadata.labels = zone.map(|zone| BTreeMap::from([("zone".into(), zone.into())]));
         Arc::new(node)
     }
 
-    fn after(change: &Change<SiteNode>) -> (Option<Vanished>, usize) {
+    fn after(change: &Change<PrunedNode>) -> (Option<Vanished>, usize) {
         let vanished = VanishedUnits::default();
         let keys = BTreeSet::from(["zone".to_owned()]);
         let concerned = vanished.apply(change, &keys);
         (vanished.get("zone", "a"), concerned.len())
     }
 
-    fn changed(old: Arc<SiteNode>, new: Arc<SiteNode>) -> Change<SiteNode> {
+    fn changed(old: Arc<PrunedNode>, new: Arc<PrunedNode>) -> Change<PrunedNode> {
         Change::Changed { old, new }
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use edgegrid_api::names::{MEMBER_LEASE, label};
 use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::{Child, Kind, SiteNode};
+use edgegrid_plan::{Child, ObjectKind, PrunedNode};
 use futures::future::{BoxFuture, FutureExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -21,11 +21,11 @@ use crate::children::Children;
 use crate::context::Context;
 use crate::reflector::{Change, Reflector, drop_managed_fields};
 use crate::vanished_units::VanishedUnits;
-use crate::{federation, join, reactions, site_reactions};
+use crate::{federation, join, node_reactions, reactions};
 
 /// Where the watches write.
 pub(crate) struct Writers {
-    nodes: Writer<SiteNode>,
+    nodes: Writer<PrunedNode>,
     node_units: Writer<NodeUnit>,
     node_groups: Writer<NodeGroup>,
     deployment_grids: Writer<DeploymentGrid>,
@@ -39,7 +39,11 @@ pub(crate) struct Writers {
 /// The stores of the children, which are read through [`Children`]; kept to know when they have synced.
 pub(crate) type ChildStores = [Store<Child>; 3];
 
-const CHILD_KINDS: [Kind; 3] = [Kind::Deployment, Kind::StatefulSet, Kind::Service];
+const CHILD_KINDS: [ObjectKind; 3] = [
+    ObjectKind::Deployment,
+    ObjectKind::StatefulSet,
+    ObjectKind::Service,
+];
 
 /// Empty caches and the ends that fill them.
 pub(crate) fn caches() -> (Caches, Writers, ChildStores) {
@@ -85,20 +89,20 @@ pub(crate) fn caches() -> (Caches, Writers, ChildStores) {
 pub(crate) async fn run(context: &Context, writers: Writers) {
     let client = &context.client;
     let mut watches: Vec<BoxFuture<'_, ()>> = vec![
-        watch(client, writers.nodes, SiteNode::prune, |change| {
+        watch(client, writers.nodes, PrunedNode::prune, |change| {
             reactions::node(context, &change);
         }),
-        // Whole: what of `setNode` is its author's shows in who holds it.
+        // Not pruned: which part of `setNode` its author wrote shows in who owns it.
         watch(
             client,
             writers.node_units,
             |_| {},
             |change| {
-                site_reactions::node_unit(context, &change);
+                node_reactions::node_unit(context, &change);
             },
         ),
         watch(client, writers.node_groups, unmanaged, |change| {
-            site_reactions::node_group(context, &change);
+            node_reactions::node_group(context, &change);
         }),
         watch(client, writers.deployment_grids, unmanaged, |change| {
             reactions::deployment_grid(context, &change);
@@ -149,7 +153,7 @@ fn watch<'a, K>(
     client: &Client,
     writer: Writer<K>,
     prune: fn(&mut K),
-    tell: impl FnMut(Change<K>) + Send + 'a,
+    on_change: impl FnMut(Change<K>) + Send + 'a,
 ) -> BoxFuture<'a, ()>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -161,11 +165,11 @@ where
         prune,
         writer,
     }
-    .run(tell)
+    .run(on_change)
     .boxed()
 }
 
-fn watch_children(context: &Context, kind: Kind, writer: Writer<Child>) -> BoxFuture<'_, ()> {
+fn watch_children(context: &Context, kind: ObjectKind, writer: Writer<Child>) -> BoxFuture<'_, ()> {
     Reflector {
         api: Api::all_with(context.client.clone(), &kind),
         selection: watcher::Config::default().labels(label::GRID_SELECTOR),
@@ -182,7 +186,7 @@ fn unmanaged<K: Resource>(object: &mut K) {
     edgegrid_plan::observed::reduce(object.meta_mut());
 }
 
-/// What the caches hold.
+/// What the caches show, as readiness names it.
 pub(crate) const CACHED: [&str; 11] = [
     "Nodes",
     "NodeUnits",

@@ -9,14 +9,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use edgegrid_plan::claims::Owner;
-use edgegrid_plan::departure::REMOVAL;
-use edgegrid_plan::failure::Failure;
+use edgegrid_plan::failure::{Attempt, Failure, REMOVAL_ATTEMPT};
 use edgegrid_plan::federation::is_copy;
 use edgegrid_plan::federation::status::{About, merge};
 use edgegrid_plan::grid::Grid;
-use edgegrid_plan::units::object_name;
-use edgegrid_plan::workload_grid::{Decision, State, decide};
+use edgegrid_plan::grid_state::{Decision, State};
+use edgegrid_plan::grid_status::Written;
+use edgegrid_plan::ownership::Owner;
+use edgegrid_plan::unit_names::object_name;
+use edgegrid_plan::workload_grid::decide;
 use edgegrid_plan::{Plan, Step, grid_status, report};
 use edgegrid_runtime::executor::WriteError;
 use jiff::Timestamp;
@@ -37,7 +38,7 @@ use crate::gather::{Foreign, Gathered};
 use crate::grid_memory::{Memories, Memory, refusal};
 use crate::name_scan::{Scan, scan_names};
 use crate::notify::Notifier;
-use crate::queue::{Key, Queue, key};
+use crate::queue::{ObjectKey, Queue, key};
 use crate::reservations::{Reservations, Reserved};
 
 /// A pass that found another grid about to take the same name comes back this soon.
@@ -146,8 +147,8 @@ impl Shared {
         };
         let plan = std::mem::take(&mut decision.plan);
         let (notices, recheck) = (plan.notices.clone(), plan.recheck);
-        let steps = plan.units.keys().map(|unit| (unit.clone(), Vec::new()));
-        decision.plan.units = steps.collect();
+        let scopes = plan.steps.keys().cloned();
+        decision.plan.steps = scopes.map(|scope| (scope, Vec::new())).collect();
         let deletions = deletions(&plan);
         let outcomes = self.context.execution.run(plan).await;
         drop(reserved);
@@ -160,10 +161,12 @@ impl Shared {
         results
             .templates
             .map_or(Ok(()), |error| Err(Error::Templates(error)))?;
-        Ok([recheck, gathered.patience, wait, next_retry(memory, now)]
-            .into_iter()
-            .flatten()
-            .min())
+        Ok(
+            [recheck, gathered.cache_wait, wait, next_retry(memory, now)]
+                .into_iter()
+                .flatten()
+                .min(),
+        )
     }
 
     /// Decides, and where it is not known who has a name, scans the names first.
@@ -183,7 +186,7 @@ impl Shared {
             names: memory.foreign(),
         };
         let first = decide(grid, &gathered.world(memory, known, foreign), now);
-        if !first.needs_look {
+        if !first.needs_name_scan {
             return Ok((first, None));
         }
         let unknown = first
@@ -191,7 +194,7 @@ impl Shared {
             .values()
             .filter(|unit| unit.state == State::Unknown);
         let unknown: BTreeSet<String> = unknown.map(|unit| unit.name.clone()).collect();
-        let own: Key = (grid.namespace().to_owned(), grid.name().to_owned());
+        let own: ObjectKey = (grid.namespace().to_owned(), grid.name().to_owned());
         let (reserved, refused) = self
             .reservations
             .reserve(&own, unknown.iter().map(|name| grid.child(name)).collect());
@@ -214,7 +217,7 @@ impl Shared {
         gathered
             .pending
             .extend(refused.iter().map(|id| id.name.clone()));
-        // Of what the caches show they tell more, and sooner.
+        // For what the caches show, they are newer.
         let mut foreign = scanned.names.foreign.clone();
         foreign.retain(|name, _| unknown.contains(name));
         memory.set_foreign(foreign);
@@ -240,8 +243,8 @@ impl Shared {
         for<'a> Grid: From<&'a K>,
     {
         let now = (self.context.clock)();
-        let troubles = grid_status::troubles(decision, &memory.failures, now);
-        notices.extend(report::warnings(decision, &troubles));
+        let problems = grid_status::problems(decision, &memory.failures, now);
+        notices.extend(report::warnings(decision, &problems));
         notices.extend(report::summary(decision, done));
         let about = object.object_ref(&());
         self.notifier.notify(&key(object), &about, &notices).await;
@@ -265,8 +268,11 @@ impl Shared {
         let now = (self.context.clock)();
         let size = grid_status::bytes(&object.without_status());
         let earlier = object.status().map_or(&[][..], K::conditions);
-        let mut status =
-            grid_status::status(grid, (decision, &memory.failures), (size, earlier), now);
+        let written = Written {
+            size,
+            conditions: earlier,
+        };
+        let mut status = grid_status::status(grid, decision, &memory.failures, written, now);
         let about = About {
             metadata: &grid.metadata,
             earlier,
@@ -309,13 +315,14 @@ where
 
 /// Unit and uid of every object that a plan deletes.
 fn deletions(plan: &Plan) -> Vec<(String, String)> {
-    let steps = plan
-        .units
+    let units = plan
+        .steps
         .iter()
-        .flat_map(|(unit, steps)| steps.iter().map(move |step| (unit, step)));
-    steps
+        .filter_map(|(scope, steps)| Some((scope.unit()?, steps)));
+    units
+        .flat_map(|(unit, steps)| steps.iter().map(move |step| (unit, step)))
         .filter_map(|(unit, step)| match step {
-            Step::Delete { uid, .. } => Some((unit.clone(), uid.clone())),
+            Step::Delete { uid, .. } => Some((unit.to_owned(), uid.clone())),
             _ => None,
         })
         .collect()
@@ -373,17 +380,17 @@ fn record_outcomes(
 ) -> Results {
     memory
         .failures
-        .retain(|unit, failure| decision.still_fails(unit, failure, now));
-    memory.judged.clone_from(&decision.judged);
+        .retain(|scope, failure| decision.still_fails(scope, failure, now));
+    memory.settled.clone_from(&decision.settled);
     let mut results = Results {
         done: BTreeSet::new(),
         templates: None,
     };
-    for (unit, outcome) in outcomes {
+    for (scope, outcome) in outcomes {
         let error = match outcome {
             Ok(()) => {
-                memory.failures.remove(&unit);
-                results.done.insert(unit);
+                memory.failures.remove(&scope);
+                results.done.extend(scope.unit().map(str::to_owned));
                 continue;
             }
             Err(error) => error,
@@ -391,16 +398,17 @@ fn record_outcomes(
         let Some(refusal) = refusal(&error) else {
             continue;
         };
-        if unit == Plan::WHOLE {
+        let Some(unit) = scope.unit() else {
             results.templates = Some(error);
             continue;
-        }
-        let state = decision.units.get(&unit);
-        let tried = state.map_or((REMOVAL, true), |unit| {
-            (unit.of.as_str(), unit.child.is_some())
-        });
-        let failure = Failure::after(memory.failures.get(&unit), &refusal, tried, now);
-        memory.failures.insert(unit, failure);
+        };
+        let unit = decision.units.get(unit);
+        let tried = Attempt {
+            hash: unit.map_or(REMOVAL_ATTEMPT, |unit| &unit.attempt_hash),
+            object_existed: unit.is_none_or(|unit| unit.child.is_some()),
+        };
+        let failure = Failure::after(memory.failures.get(&scope), &refusal, tried, now);
+        memory.failures.insert(scope, failure);
     }
     results
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// After this time the cache is believed, whatever was written.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const CACHE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The last write of each object.
 #[derive(Clone, Default)]
@@ -49,18 +49,18 @@ impl Writes {
     pub fn behind(&self, id: &ObjectId, cached: Option<&str>) -> Option<Duration> {
         let mut writes = self.0.lock();
         let write = writes.get(id)?;
-        let patience = (write.at + PATIENCE).saturating_duration_since(Instant::now());
+        let left = (write.at + CACHE_TIMEOUT).saturating_duration_since(Instant::now());
         let cached: Option<u64> = cached.and_then(|revision| revision.parse().ok());
         let is_seen = match (write.revision, cached) {
             (Some(written), Some(cached)) => cached >= written,
             (Some(_), None) => false,
             (None, cached) => cached.is_none(),
         };
-        if is_seen || patience.is_zero() {
+        if is_seen || left.is_zero() {
             writes.remove(id);
             return None;
         }
-        Some(patience)
+        Some(left)
     }
 
     /// Forgets an object that the watch shows to be gone.
@@ -72,12 +72,12 @@ impl Writes {
 
 #[cfg(test)]
 mod tests {
-    use edgegrid_plan::Kind;
+    use edgegrid_plan::ObjectKind;
 
     use super::*;
 
     fn id() -> ObjectId {
-        ObjectId::namespaced(Kind::Deployment, "shop", "web-a")
+        ObjectId::namespaced(ObjectKind::Deployment, "shop", "web-a")
     }
 
     #[tokio::test(start_paused = true)]
@@ -108,7 +108,7 @@ mod tests {
     async fn an_object_that_vanished_unseen_is_not_waited_for_for_ever() {
         let writes = Writes::default();
         writes.wrote(&id(), Some("100"));
-        tokio::time::advance(PATIENCE).await;
+        tokio::time::advance(CACHE_TIMEOUT).await;
         assert_eq!(writes.behind(&id(), None), None);
     }
 }

@@ -7,14 +7,14 @@
 //! # edgegrid end
 //! ```
 
-mod file;
+mod write;
 
 use crate::records::Records;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::IpAddr;
 
-pub use file::{Hosts, Metrics, WriteError, WriteMode};
+pub use write::{Hosts, Metrics, WriteError, WriteMode};
 
 const BEGIN: &[u8] =
     b"# edgegrid begin: short names of this site's pods, written anew with every change";

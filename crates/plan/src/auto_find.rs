@@ -1,11 +1,11 @@
-//! Units that a group finds by itself: one for every combination of values that its keys have on
+//! NodeUnits that a group finds by itself: one for every combination of values that its keys have on
 //! nodes.
 //!
 //! ```text
-//! autoFindNodeKeys [rack, zone] + nodes {rack=1, zone=a}, {rack=1, zone=b} ─► units 1-a, 1-b
+//! autoFindNodeKeys [rack, zone] + nodes {rack=1, zone=a}, {rack=1, zone=b} ─► NodeUnits 1-a, 1-b
 //! ```
 //!
-//! The unit's selector says which combination it stands for, and is what it is recognised by; the
+//! The NodeUnit's selector says which combination it stands for, and is what it is recognised by; the
 //! hash label says that it was found and not written by hand. SuperEdge's hash ran the keys
 //! together, so that `[ab, c]` and `[a, bc]` were one; ours is not compared with it.
 
@@ -17,24 +17,24 @@ use edgegrid_api::{NodeGroup, NodeUnit};
 use kube::core::ObjectMeta;
 use sha2::{Digest, Sha256};
 
-use crate::inheritance::{is_held_by_others, is_held_by_us};
-use crate::legal::{LABEL_MAX, is_label_key, is_site_name};
-use crate::observed::SiteNode;
+use crate::legal::{LABEL_MAX, is_label_key, is_node_unit_name};
+use crate::observed::PrunedNode;
 use crate::selection;
+use crate::site_manager::{is_owned_by_others, is_owned_by_us};
 
 /// Hex digits of the hash in the label: as many as SuperEdge's.
 const LABEL_DIGITS: usize = 40;
 /// Hex digits of the hash in a name.
 const NAME_DIGITS: usize = 8;
 
-/// The keys a group finds units by, sorted; empty if it finds none.
+/// The keys a group finds NodeUnits by, sorted; empty if it finds none.
 pub fn keys(group: &NodeGroup) -> BTreeSet<&str> {
     let keys = group.spec.auto_find_node_keys.iter().map(String::as_str);
     keys.filter(|key| is_label_key(key)).collect()
 }
 
 /// The combination of values that a node has, if it has a value for every key.
-pub fn combination(keys: &BTreeSet<&str>, node: &SiteNode) -> Option<BTreeMap<String, String>> {
+pub fn combination(keys: &BTreeSet<&str>, node: &PrunedNode) -> Option<BTreeMap<String, String>> {
     let labels = node.metadata.labels.as_ref().filter(|_| !keys.is_empty())?;
     keys.iter()
         .map(|key| {
@@ -44,7 +44,7 @@ pub fn combination(keys: &BTreeSet<&str>, node: &SiteNode) -> Option<BTreeMap<St
         .collect()
 }
 
-/// The combination that a unit was found for, `None` if it was written by hand.
+/// The combination that a NodeUnit was found for, `None` if it was written by hand.
 pub fn found_for(unit: &NodeUnit) -> Option<&BTreeMap<String, String>> {
     let labels = unit.metadata.labels.as_ref()?;
     let selector = unit.spec.selector.as_ref()?;
@@ -53,26 +53,26 @@ pub fn found_for(unit: &NodeUnit) -> Option<&BTreeMap<String, String>> {
     Some(&selector.match_labels).filter(|found| is_found && !found.is_empty())
 }
 
-/// Whether a group finds a unit by its keys.
+/// Whether a group finds a NodeUnit by its keys.
 pub fn finds(group: &NodeGroup, unit: &NodeUnit) -> bool {
     let keys = keys(group);
     !keys.is_empty()
         && found_for(unit).is_some_and(|found| found.keys().map(String::as_str).eq(keys))
 }
 
-/// Whether the mark of a found unit was put there by us alone, so that the unit may go with its
-/// reason. One that a person copied stays, and so does one that SuperEdge left without its group.
+/// Whether the mark of a found NodeUnit was put there by us alone, so that it may be deleted when its
+/// reason is gone. One that a person copied stays, and so does one that SuperEdge left without its group.
 pub fn is_ours(metadata: &ObjectMeta) -> bool {
     let mark = ["metadata", "labels", label::AUTO_KEYS_HASH];
-    is_held_by_us(metadata, &mark) && !is_held_by_others(metadata, &mark)
+    is_owned_by_us(metadata, &mark) && !is_owned_by_others(metadata, &mark)
 }
 
-/// Value of [`label::AUTO_KEYS_HASH`]. No key holds a line break, so no two lists are one.
+/// Value of [`label::AUTO_KEYS_HASH`]. No key has a line break, so no two lists are one.
 pub fn keys_hash<'a>(keys: impl IntoIterator<Item = &'a str>) -> String {
     digest(keys, LABEL_DIGITS)
 }
 
-/// The names a found unit may have, best first: as SuperEdge names it, then with a hash.
+/// The names a found NodeUnit may have, best first: as SuperEdge names it, then with a hash.
 pub fn names(combination: &BTreeMap<String, String>) -> Vec<String> {
     let values: Vec<&str> = combination.values().map(String::as_str).collect();
     let plain = values.join("-");
@@ -85,15 +85,15 @@ pub fn names(combination: &BTreeMap<String, String>) -> Vec<String> {
         "" => format!("unit-{hash}"),
         readable => format!("{readable}-{hash}"),
     };
-    let fine = is_site_name(&plain).then_some(plain);
+    let fine = is_node_unit_name(&plain).then_some(plain);
     fine.into_iter().chain([hashed]).collect()
 }
 
-/// The units that a group should have and that do not exist yet: name and combination. A name
+/// The NodeUnits that a group should have and that do not exist yet: name and combination. A name
 /// that is taken, also by the label keys that come with it, is passed over.
 pub fn missing<'a>(
     group: &NodeGroup,
-    nodes: impl IntoIterator<Item = &'a SiteNode>,
+    nodes: impl IntoIterator<Item = &'a PrunedNode>,
     units: &[impl AsRef<NodeUnit>],
 ) -> Vec<(String, BTreeMap<String, String>)> {
     let keys = keys(group);
@@ -122,15 +122,15 @@ pub fn missing<'a>(
     missing
 }
 
-/// What of a group's keys and selector means nothing, in words.
-pub fn complaints(group: &NodeGroup) -> Vec<String> {
+/// What of a group's keys and selector means nothing, in words for people.
+pub fn field_errors(group: &NodeGroup) -> Vec<String> {
     let keys = group.spec.auto_find_node_keys.iter();
-    let mut complaints: Vec<String> = keys
+    let mut field_errors: Vec<String> = keys
         .filter(|key| !is_label_key(key))
         .map(|key| format!("autoFindNodeKeys: {key:?} is no label key"))
         .collect();
-    complaints.extend(group.spec.selector.iter().flat_map(selection::complaints));
-    complaints
+    field_errors.extend(group.spec.selector.iter().flat_map(selection::field_errors));
+    field_errors
 }
 
 fn digest<'a>(parts: impl IntoIterator<Item = &'a str>, digits: usize) -> String {
@@ -177,8 +177,8 @@ mod tests {
         owned.collect()
     }
 
-    fn node(labels: &[(&str, &str)]) -> SiteNode {
-        let mut node = SiteNode::default();
+    fn node(labels: &[(&str, &str)]) -> PrunedNode {
+        let mut node = PrunedNode::default();
         node.metadata.labels = Some(pairs(labels));
         node
     }
@@ -232,7 +232,7 @@ mod tests {
             let [name] = all.as_slice() else {
                 panic!("{value}: {all:?}")
             };
-            assert!(is_site_name(name), "{value}: {name}");
+            assert!(is_node_unit_name(name), "{value}: {name}");
         }
         assert_eq!(
             names(&pairs(&[("zone", "Beijing_1")])),

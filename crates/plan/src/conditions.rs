@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 /// Most names that a message lists; the rest is counted.
 const NAMES_SHOWN: usize = 10;
 
-/// Conditions of a status as they are found, one after the other.
+/// Conditions of a status, set one after the other.
 #[derive(Debug)]
 pub struct Conditions<'a> {
     before: &'a [Condition],
@@ -26,7 +26,7 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Whether something is the case, as a condition. Its time is that of the last change from the
+    /// A condition that is true or false. Its time is that of the last change from the
     /// one to the other, so an unchanged world gives an unchanged status.
     pub fn make(
         &self,
@@ -52,15 +52,15 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Says whether something is the case.
-    pub fn say(&mut self, type_: &str, is_so: bool, reason: &str, message: impl Into<String>) {
+    /// Sets a condition to true or false.
+    pub fn set(&mut self, type_: &str, is_so: bool, reason: &str, message: impl Into<String>) {
         let condition = self.make(type_, is_so, reason, message);
         self.found.push(condition);
     }
 
-    /// Says that something is the case, for conditions that are only there while it is.
-    pub fn note(&mut self, type_: &str, reason: &str, message: impl Into<String>) {
-        self.say(type_, true, reason, message);
+    /// Sets a condition to true, for conditions that are only there while they are true.
+    pub fn set_true(&mut self, type_: &str, reason: &str, message: impl Into<String>) {
+        self.set(type_, true, reason, message);
     }
 
     /// All of them, sorted by type.
@@ -80,7 +80,7 @@ pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// As Kubernetes stores it.
+/// A moment without fractions of a second, as Kubernetes stores it.
 fn whole_second(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
@@ -93,17 +93,17 @@ mod tests {
     fn the_time_moves_only_when_the_answer_does() {
         let (early, late) = (Timestamp::constant(10, 5), Timestamp::constant(20, 0));
         let mut first = Conditions::new(&[], Some(1), early);
-        first.say("Ready", true, "A", "");
+        first.set("Ready", true, "A", "");
         let first = first.finish();
         assert_eq!(first[0].last_transition_time.0, Timestamp::constant(10, 0));
         let mut same = Conditions::new(&first, Some(2), late);
-        same.say("Ready", true, "B", "");
+        same.set("Ready", true, "B", "");
         assert_eq!(
             same.finish()[0].last_transition_time.0,
             Timestamp::constant(10, 0)
         );
         let mut other = Conditions::new(&first, Some(2), late);
-        other.say("Ready", false, "B", "");
+        other.set("Ready", false, "B", "");
         assert_eq!(other.finish()[0].last_transition_time.0, late);
     }
 

@@ -1,13 +1,14 @@
-//! The unit that holds every node: made once, and not again if somebody deletes it on purpose.
+//! The NodeUnit that has every node: made once, and not again if somebody deletes it on purpose.
 
 use edgegrid_api::names::{UNIT_NODE_ALL, YES, annotation};
 use edgegrid_api::node_unit::UnitType;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
 
-use crate::step::{Kind, ObjectId, Plan, Step};
+use crate::json_pointer;
+use crate::step::{ObjectId, ObjectKind, Plan, Step};
 
-/// What is still to do, given NodeUnit's definition, where it is remembered that the unit was made.
+/// What is still to do, given NodeUnit's definition, where it is remembered that the NodeUnit was made.
 pub fn plan(definition: &CustomResourceDefinition, exists: bool) -> Plan {
     let mut plan = Plan::default();
     let metadata = &definition.metadata;
@@ -21,23 +22,20 @@ pub fn plan(definition: &CustomResourceDefinition, exists: bool) -> Plan {
             "type": UnitType::Other,
             "selector": { "matchLabels": { "kubernetes.io/os": "linux" } },
         } });
-        let id = ObjectId::cluster(Kind::NodeUnit, UNIT_NODE_ALL);
-        plan.push(Plan::WHOLE, Step::Create { id, body });
+        let id = ObjectId::cluster(ObjectKind::NodeUnit, UNIT_NODE_ALL);
+        plan.push(Step::Create { id, body });
     }
     let key = annotation::DEFAULT_UNIT_MADE;
     let remember = match annotations {
         Some(_) => {
-            json!({ "op": "add", "path": format!("/metadata/annotations/{}", key.replace('/', "~1")), "value": YES })
+            json!({ "op": "add", "path": format!("/metadata/annotations/{}", json_pointer::escape(key)), "value": YES })
         }
         None => json!({ "op": "add", "path": "/metadata/annotations", "value": { key: YES } }),
     };
-    plan.push(
-        Plan::WHOLE,
-        Step::Patch {
-            id: ObjectId::cluster(Kind::CustomResourceDefinition, name),
-            resource_version: metadata.resource_version.clone().unwrap_or_default(),
-            operations: vec![remember],
-        },
-    );
+    plan.push(Step::Patch {
+        id: ObjectId::cluster(ObjectKind::CustomResourceDefinition, name),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+        operations: vec![remember],
+    });
     plan
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use edgegrid_api::names::{annotation, manager};
 use serde_json::{Map, Value, json};
 
-use crate::step::{Kind, ObjectId, Step};
+use crate::step::{ObjectId, ObjectKind, Step};
 
 /// What to do about one definition.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub enum Decision {
 /// Decides about the definition `wanted`, of which the cluster has `live`.
 pub fn decide(wanted: &Value, live: Option<&Value>) -> Decision {
     let id = ObjectId::cluster(
-        Kind::CustomResourceDefinition,
+        ObjectKind::CustomResourceDefinition,
         text(wanted, "/metadata/name"),
     );
     let Some(live) = live else {

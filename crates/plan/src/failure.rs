@@ -1,4 +1,4 @@
-//! Why a unit is not as wanted, and when it is tried again.
+//! Why a unit is not as wanted, and when its write is tried again.
 //!
 //! ```text
 //! pass n: plan ─► write refused ─► Failure, kept by the controller ─► pass n+1: plan, status
@@ -13,19 +13,23 @@ use std::time::Duration;
 use edgegrid_api::names::reason;
 use jiff::Timestamp;
 
-/// The failures of a grid's last writes, by unit.
-pub type Failures = BTreeMap<String, Failure>;
+use crate::step::Scope;
 
+/// The failures of a grid's last writes.
+pub type Failures = BTreeMap<Scope, Failure>;
+
+/// The [`Failure::attempt_hash`] of a removal, of which there is only one kind.
+pub const REMOVAL_ATTEMPT: &str = "removal";
 /// Wait after the first failure.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
+const BACKOFF_BASE: Duration = Duration::from_millis(500);
 /// No wait is longer.
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
-/// A conflict is part of life; one that repeats this often is not.
-const USUAL_CONFLICTS: u32 = 3;
+const BACKOFF_MAX: Duration = Duration::from_mins(5);
+/// A conflict is part of life; one that repeats this often is reported.
+const CONFLICTS_UNTIL_REPORTED: u32 = 3;
 
-/// Why a unit is not as wanted.
+/// What keeps a unit from being as wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Problem {
     /// One word, from [`edgegrid_api::names::reason`].
     pub reason: &'static str,
     /// What is wrong and the way out.
@@ -35,10 +39,10 @@ pub struct Trouble {
 /// A write that did not happen, or of which nobody knows whether it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Why.
-    pub trouble: Trouble,
-    /// What was tried: another body or another state of the child is another matter.
-    pub of: String,
+    /// Why it failed, in words for people.
+    pub problem: Problem,
+    /// Hash of what was tried: another body or another state of the child is another attempt.
+    pub attempt_hash: String,
     /// How often in a row.
     pub times: u32,
     /// When it may be tried again.
@@ -50,10 +54,19 @@ pub struct Failure {
 /// When a write may be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// When grid or child is another.
+    /// Only once the grid or the child has changed.
     WhenChanged,
-    /// At a moment.
+    /// From this moment on.
     At(Timestamp),
+}
+
+/// A write that was tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// Hash of what was tried.
+    pub hash: &'a str,
+    /// Whether the object was there before.
+    pub object_existed: bool,
 }
 
 /// How a write failed.
@@ -63,16 +76,16 @@ pub enum Refusal {
     Conflict(String),
     /// Kubernetes forbids the object or the change.
     Invalid {
-        /// The server's words.
+        /// What the API server answered.
         message: String,
         /// The fields concerned, with Kubernetes' word for what is wrong.
         causes: Vec<(String, String)>,
     },
-    /// Apply cannot express the body.
-    Unexpressible {
-        /// The server's words.
+    /// The body does not match the schema, so apply cannot express it.
+    SchemaMismatch {
+        /// What the API server answered.
         message: String,
-        /// The fields concerned.
+        /// The fields that do not match the schema.
         paths: Vec<String>,
     },
     /// Any other answer: rights, quota, admission, a busy server.
@@ -81,8 +94,8 @@ pub enum Refusal {
     NoAnswer(String),
 }
 
-impl Trouble {
-    /// A trouble.
+impl Problem {
+    /// A problem with a reason from [`edgegrid_api::names::reason`].
     pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -92,24 +105,24 @@ impl Trouble {
 }
 
 impl Failure {
-    /// What is remembered of a write that failed; `existed` says whether the object was there.
+    /// What is remembered of a write that failed.
     pub fn after(
         earlier: Option<&Self>,
         refusal: &Refusal,
-        (of, existed): (&str, bool),
+        attempt: Attempt<'_>,
         now: Timestamp,
     ) -> Self {
         let times = earlier
-            .filter(|earlier| earlier.of == of)
+            .filter(|earlier| earlier.attempt_hash == attempt.hash)
             .map_or(1, |earlier| earlier.times.saturating_add(1));
-        let trouble = refusal.trouble(existed);
-        let retry = match trouble.reason {
+        let problem = refusal.problem(attempt.object_existed);
+        let retry = match problem.reason {
             reason::IMMUTABLE | reason::NOT_APPLICABLE => Retry::WhenChanged,
             _ => Retry::At(now.saturating_add(wait(times)).unwrap_or(now)),
         };
         Self {
-            trouble,
-            of: of.to_owned(),
+            problem,
+            attempt_hash: attempt.hash.to_owned(),
             times,
             retry,
             is_uncertain: matches!(refusal, Refusal::NoAnswer(_)),
@@ -118,12 +131,12 @@ impl Failure {
 
     /// Whether what is to be written now must wait. Something else than what failed need not: a
     /// corrected template is tried at once.
-    pub fn holds_back(&self, of: &str, now: Timestamp) -> bool {
+    pub fn is_backing_off(&self, attempt_hash: &str, now: Timestamp) -> bool {
         let is_early = match self.retry {
             Retry::WhenChanged => true,
             Retry::At(moment) => now < moment,
         };
-        self.of == of && is_early
+        self.attempt_hash == attempt_hash && is_early
     }
 
     /// How long it still waits; `None` if only a change helps.
@@ -134,33 +147,33 @@ impl Failure {
         }
     }
 
-    /// Whether people should hear of it.
-    pub fn matters(&self) -> bool {
-        self.trouble.reason != reason::CONFLICT || self.times >= USUAL_CONFLICTS
+    /// Whether it belongs into status and events.
+    pub fn is_reportable(&self) -> bool {
+        self.problem.reason != reason::CONFLICT || self.times >= CONFLICTS_UNTIL_REPORTED
     }
 }
 
 impl Refusal {
-    /// What it means for the unit.
-    pub fn trouble(&self, existed: bool) -> Trouble {
+    /// The refusal in words for people; `existed` says whether the object was there.
+    pub fn problem(&self, existed: bool) -> Problem {
         match self {
-            Self::Conflict(message) => Trouble::new(reason::CONFLICT, message.clone()),
-            Self::Unexpressible { message, paths } => not_applicable(message, paths),
+            Self::Conflict(message) => Problem::new(reason::CONFLICT, message.clone()),
+            Self::SchemaMismatch { message, paths } => not_applicable(message, paths),
             Self::Invalid { causes, .. } if existed && immutable(causes).is_some() => {
                 let field = immutable(causes).unwrap_or_default();
-                immutable_trouble(&field)
+                immutable_problem(&field)
             }
             Self::Invalid { message, .. } | Self::Refused(message) => {
-                Trouble::new(reason::REFUSED, message.clone())
+                Problem::new(reason::REFUSED, message.clone())
             }
-            Self::NoAnswer(message) => Trouble::new(reason::NO_ANSWER, message.clone()),
+            Self::NoAnswer(message) => Problem::new(reason::NO_ANSWER, message.clone()),
         }
     }
 }
 
 /// A change that Kubernetes forbids, and the way out.
-pub(crate) fn immutable_trouble(field: &str) -> Trouble {
-    Trouble::new(
+pub(crate) fn immutable_problem(field: &str) -> Problem {
+    Problem::new(
         reason::IMMUTABLE,
         format!(
             "{field} cannot be changed in an existing object: put it back, or delete the unit's object \
@@ -193,9 +206,9 @@ fn immutable(causes: &[(String, String)]) -> Option<String> {
         })
 }
 
-fn not_applicable(message: &str, paths: &[String]) -> Trouble {
+fn not_applicable(message: &str, paths: &[String]) -> Problem {
     let paths = paths.join(", ");
-    Trouble::new(
+    Problem::new(
         reason::NOT_APPLICABLE,
         format!("the template cannot be applied because of {paths}: correct it there ({message})"),
     )
@@ -203,7 +216,7 @@ fn not_applicable(message: &str, paths: &[String]) -> Trouble {
 
 fn wait(times: u32) -> Duration {
     let doublings = times.saturating_sub(1).min(31);
-    FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT)
+    BACKOFF_BASE.saturating_mul(1 << doublings).min(BACKOFF_MAX)
 }
 
 #[cfg(test)]
@@ -211,6 +224,14 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+    /// A change of an object that is there.
+    fn change(hash: &str) -> Attempt<'_> {
+        Attempt {
+            hash,
+            object_existed: true,
+        }
+    }
 
     fn invalid(field: &str, word: &str) -> Refusal {
         Refusal::Invalid {
@@ -226,34 +247,34 @@ mod tests {
             invalid("spec.selector", "FieldValueInvalid"),
             invalid("spec.volumeClaimTemplates", "FieldValueInvalid"),
             invalid("spec.clusterIPs[0]", "FieldValueInvalid"),
-            Refusal::Unexpressible {
+            Refusal::SchemaMismatch {
                 message: "field not declared in schema".into(),
                 paths: vec![".spec.template.spec.typo".into()],
             },
         ] {
-            let failure = Failure::after(None, &refusal, ("body 1", true), NOW);
+            let failure = Failure::after(None, &refusal, change("body 1"), NOW);
             let later = NOW + jiff::Span::new().hours(24 * 300);
-            assert!(failure.holds_back("body 1", later), "{failure:?}");
-            assert!(!failure.holds_back("body 2", NOW), "{failure:?}");
+            assert!(failure.is_backing_off("body 1", later), "{failure:?}");
+            assert!(!failure.is_backing_off("body 2", NOW), "{failure:?}");
         }
     }
 
     #[test]
-    fn trouble_names_the_field_and_the_way_out() {
-        let typo = Refusal::Unexpressible {
+    fn a_problem_names_the_field_and_the_way_out() {
+        let typo = Refusal::SchemaMismatch {
             message: "field not declared in schema".into(),
             paths: vec![".spec.template.spec.typo".into()],
         };
         assert!(
-            typo.trouble(false)
+            typo.problem(false)
                 .message
                 .contains(".spec.template.spec.typo")
         );
-        let selector = invalid("spec.selector", "FieldValueInvalid").trouble(true);
+        let selector = invalid("spec.selector", "FieldValueInvalid").problem(true);
         assert_eq!(selector.reason, reason::IMMUTABLE);
         assert!(selector.message.contains("spec.selector cannot be changed"));
         // Nothing can be immutable in an object that was not there.
-        let new = invalid("spec.selector", "FieldValueInvalid").trouble(false);
+        let new = invalid("spec.selector", "FieldValueInvalid").problem(false);
         assert_eq!(new.reason, reason::REFUSED);
     }
 
@@ -264,7 +285,7 @@ mod tests {
         let waits: Vec<_> = (0..13)
             .map(|_| {
                 let refusal = Refusal::Conflict("late".into());
-                let next = Failure::after(failure.as_ref(), &refusal, ("b", true), NOW);
+                let next = Failure::after(failure.as_ref(), &refusal, change("b"), NOW);
                 failure = Some(next.clone());
                 next.remaining(NOW).unwrap().as_millis()
             })
@@ -276,12 +297,12 @@ mod tests {
     #[test]
     fn another_body_starts_over() {
         let refusal = Refusal::Refused("quota".into());
-        let first = Failure::after(None, &refusal, ("b", true), NOW);
-        let again = Failure::after(Some(&first), &refusal, ("b", true), NOW);
-        let other = Failure::after(Some(&again), &refusal, ("c", true), NOW);
-        assert!(again.holds_back("b", NOW));
+        let first = Failure::after(None, &refusal, change("b"), NOW);
+        let again = Failure::after(Some(&first), &refusal, change("b"), NOW);
+        let other = Failure::after(Some(&again), &refusal, change("c"), NOW);
+        assert!(again.is_backing_off("b", NOW));
         assert!(
-            !again.holds_back("c", NOW),
+            !again.is_backing_off("c", NOW),
             "what was corrected is tried at once"
         );
         assert_eq!([first.times, again.times, other.times], [1, 2, 1]);
@@ -290,11 +311,15 @@ mod tests {
     #[test]
     fn a_single_conflict_is_not_worth_a_word() {
         let refusal = Refusal::Conflict("late".into());
-        let first = Failure::after(None, &refusal, ("b", true), NOW);
-        let second = Failure::after(Some(&first), &refusal, ("b", true), NOW);
-        let third = Failure::after(Some(&second), &refusal, ("b", true), NOW);
+        let first = Failure::after(None, &refusal, change("b"), NOW);
+        let second = Failure::after(Some(&first), &refusal, change("b"), NOW);
+        let third = Failure::after(Some(&second), &refusal, change("b"), NOW);
         assert_eq!(
-            [first.matters(), second.matters(), third.matters()],
+            [
+                first.is_reportable(),
+                second.is_reportable(),
+                third.is_reportable()
+            ],
             [false, false, true]
         );
     }

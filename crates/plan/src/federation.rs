@@ -7,12 +7,12 @@
 //!     └── one status ◄─┘
 //! ```
 //!
-//! The mirror is the last that the member heard, kept on its own API server: what it says holds while
-//! the control cluster is out of reach. All three kinds of grids are handled alike.
+//! The mirror is the last that the member was shown, kept on its own API server: what it says is valid
+//! while the control cluster is out of reach. All three kinds of grids are handled alike.
 
 pub mod contact;
 pub mod copies;
-pub mod local;
+pub mod member_grid;
 pub mod mirror;
 pub mod report;
 pub mod status;
@@ -26,42 +26,42 @@ use kube::core::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::claims::controller;
+use crate::applied_fields::covers;
+use crate::digest::digest;
 use crate::grid::without_nulls;
 use crate::observed::{applied_by, is_applied_by};
-use crate::ownership::covers;
+use crate::ownership::controller;
 use crate::packed::Packed;
-use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Step};
-use crate::units::digest;
+use crate::step::{Apply, Claim, Manager, ObjectId, ObjectKind, Step};
 
 /// A grid of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridObject {
-    /// Which.
-    pub kind: Kind,
-    /// Who it is.
+    /// Which of the three kinds of grids.
+    pub kind: ObjectKind,
+    /// Metadata as it was read.
     pub metadata: ObjectMeta,
     /// Its spec without nulls.
     pub spec: Value,
-    /// What it reports.
+    /// Its status without nulls.
     pub status: Value,
 }
 
 /// What a copy, a mirror or a member's grid should be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    /// The fields applied.
+pub struct DesiredGrid {
+    /// The fields to apply.
     pub body: Value,
-    /// Hash of them.
+    /// Hash of these fields.
     pub digest: String,
 }
 
-/// Namespace and name.
-pub type Key = (String, String);
+/// Namespace and name of an object.
+pub type NamespacedName = (String, String);
 
 impl GridObject {
-    /// A grid as its own type writes it.
-    pub fn of(kind: Kind, metadata: &ObjectMeta, grid: &impl Serialize) -> Self {
+    /// Reads a grid by its own type.
+    pub fn new(kind: ObjectKind, metadata: &ObjectMeta, grid: &impl Serialize) -> Self {
         let mut value = serde_json::to_value(grid).unwrap_or_default();
         Self {
             kind,
@@ -71,7 +71,7 @@ impl GridObject {
         }
     }
 
-    /// The object.
+    /// Kind, namespace and name of the grid.
     pub fn id(&self) -> ObjectId {
         let (namespace, name) = key(&self.metadata);
         ObjectId::namespaced(self.kind, &namespace, &name)
@@ -95,19 +95,19 @@ impl GridObject {
 }
 
 /// Namespace and name of an object.
-pub fn key(metadata: &ObjectMeta) -> Key {
+pub fn key(metadata: &ObjectMeta) -> NamespacedName {
     (
         metadata.namespace.clone().unwrap_or_default(),
         metadata.name.clone().unwrap_or_default(),
     )
 }
 
-/// A label's value.
+/// The value of a label, if the object has it.
 pub fn label_of<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.labels.as_ref()?.get(key).map(String::as_str)
 }
 
-/// An annotation's value.
+/// The value of an annotation, if the object has it.
 pub fn annotation_of<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
@@ -120,7 +120,7 @@ pub fn is_copy(metadata: &ObjectMeta) -> bool {
     (is_marked && !is_members) || is_applied_by(metadata, manager::FEDERATION)
 }
 
-/// Whether a copy is the one that a member keeps of what it heard.
+/// Whether a copy is the one that a member keeps of what it was shown.
 pub fn is_mirror(metadata: &ObjectMeta) -> bool {
     metadata.namespace.as_deref() == Some(parent_secret::NAMESPACE) && is_copy(metadata)
 }
@@ -135,14 +135,14 @@ pub fn is_federated(metadata: &ObjectMeta) -> bool {
     label_of(metadata, label::FEDERATE) == Some(YES) && !is_copy(metadata)
 }
 
-/// Whether the control cluster waits for members before it lets a grid go.
+/// Whether an object has a finalizer.
 pub fn has_finalizer(metadata: &ObjectMeta, name: &str) -> bool {
     metadata.finalizers.iter().flatten().any(|own| own == name)
 }
 
-/// The grid that a copy or a mirror of ours stands for. One that merely carries the labels is a stranger's;
+/// The grid that a copy or a mirror of ours stands for. One that merely carries the labels is somebody else's;
 /// SuperEdge's are known by their owner, and become ours.
-pub fn stands_for(metadata: &ObjectMeta) -> Option<Key> {
+pub fn stands_for(metadata: &ObjectMeta) -> Option<NamespacedName> {
     let is_superedges = controller(metadata)
         .is_some_and(|owner| owner.api_version == format!("{GRID_GROUP}/{GRID_VERSION}"));
     let is_ours =
@@ -152,7 +152,7 @@ pub fn stands_for(metadata: &ObjectMeta) -> Option<Key> {
 }
 
 /// The grid that a copy or a mirror says it stands for.
-pub fn target(metadata: &ObjectMeta) -> Option<Key> {
+pub fn target(metadata: &ObjectMeta) -> Option<NamespacedName> {
     let namespace = label_of(metadata, label::TARGET_NAMESPACE)?;
     let name = annotation_of(metadata, annotation::ORIGIN_NAME).or(metadata.name.as_deref())?;
     Some((namespace.to_owned(), name.to_owned()))
@@ -179,14 +179,14 @@ const OWN_ANNOTATIONS: [&str; 5] = [
 ];
 
 /// The annotations that go along with a grid.
-pub(crate) fn carried(metadata: &ObjectMeta) -> BTreeMap<String, String> {
+pub(crate) fn carried_annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     let mut annotations = metadata.annotations.clone().unwrap_or_default();
     annotations.retain(|key, _| !OWN_ANNOTATIONS.contains(&key.as_str()));
     annotations
 }
 
-impl Wanted {
-    /// Notes the hash of what is applied in what is applied.
+impl DesiredGrid {
+    /// Adds the hash of what is applied to what is applied.
     pub(crate) fn new(mut body: Value) -> Self {
         let digest = digest(&body.to_string());
         body["metadata"]["annotations"][annotation::APPLIED] = json!(digest);
@@ -239,18 +239,18 @@ impl Wanted {
             operations
                 .push(json!({ "op": "replace", "path": "/spec", "value": self.body["spec"] }));
         }
-        let wants_mark = self.body["metadata"]["labels"]
+        let is_copy = self.body["metadata"]["labels"]
             .get(label::DISTRIBUTED)
             .is_some();
-        if !wants_mark && label_of(&existing.metadata, label::DISTRIBUTED).is_some() {
+        if !is_copy && label_of(&existing.metadata, label::DISTRIBUTED).is_some() {
             let path = format!(
                 "/metadata/labels/{}",
-                crate::templates::escaped(label::DISTRIBUTED)
+                crate::json_pointer::escape(label::DISTRIBUTED)
             );
             operations.push(json!({ "op": "remove", "path": path }));
         }
         // An owner in another namespace counts as none, and Kubernetes deletes what it owns.
-        if wants_mark && existing.metadata.owner_references.is_some() {
+        if is_copy && existing.metadata.owner_references.is_some() {
             operations.push(json!({ "op": "remove", "path": "/metadata/ownerReferences" }));
         }
         let wanted = &self.body["metadata"]["annotations"];
@@ -259,7 +259,7 @@ impl Wanted {
         {
             let path = format!(
                 "/metadata/annotations/{}",
-                crate::templates::escaped(annotation::REMOVAL)
+                crate::json_pointer::escape(annotation::REMOVAL)
             );
             operations.push(json!({ "op": "remove", "path": path }));
         }
@@ -268,20 +268,12 @@ impl Wanted {
 }
 
 /// Takes one of our finalizers off an object, and no other's.
-pub(crate) fn release(object: &GridObject, name: &str) -> Option<Step> {
-    let mut finalizers = object.metadata.finalizers.iter().flatten();
-    let place = finalizers.position(|own| own == name)?;
-    Some(Step::Patch {
-        id: object.id(),
-        resource_version: object.metadata.resource_version.clone()?,
-        operations: vec![
-            json!({ "op": "remove", "path": format!("/metadata/finalizers/{place}") }),
-        ],
-    })
+pub(crate) fn remove_finalizer(object: &GridObject, name: &str) -> Option<Step> {
+    Step::remove_finalizer(object.id(), &object.metadata, name)
 }
 
 /// Puts our finalizer on an original.
-pub(crate) fn hold(object: &GridObject) -> Option<Step> {
+pub(crate) fn add_finalizer(object: &GridObject) -> Option<Step> {
     let operation = if object.metadata.finalizers.iter().flatten().next().is_some() {
         json!({ "op": "add", "path": "/metadata/finalizers/-", "value": finalizer::FEDERATED })
     } else {

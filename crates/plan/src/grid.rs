@@ -1,7 +1,7 @@
 //! A DeploymentGrid or a StatefulSetGrid, read once for all the decisions about it.
 //!
 //! The two kinds differ in what they stamp, not in how: canary, rollout, claims and status follow
-//! the same rules. What does differ is said by [`Workload`].
+//! the same rules. What does differ is said by [`WorkloadKind`].
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,17 @@ use kube::core::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::step::{Kind, ObjectId};
-use crate::units::{digest, label_value};
-
-/// What a grid stamps into its units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "the names are Kubernetes' own")]
-pub enum Workload {
-    Deployment,
-    StatefulSet,
-}
+use crate::digest::digest;
+use crate::step::ObjectId;
+use crate::unit_names::label_value;
+use crate::workload_kind::WorkloadKind;
 
 /// A grid of workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// What it stamps.
-    pub workload: Workload,
-    /// Who it is.
+    /// Kind of workload that it stamps.
+    pub workload: WorkloadKind,
+    /// Metadata of the grid itself.
     pub metadata: ObjectMeta,
     /// Node label key that names the units; `None` if it is missing or empty.
     pub key: Option<String>,
@@ -44,17 +38,17 @@ pub struct Grid {
 /// The templates of a grid and who gets which.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Templates {
-    /// `spec.template`.
+    /// `spec.template`, which units get by default.
     pub default: Option<Template>,
-    /// `spec.templatePool`.
+    /// `spec.templatePool`: further templates by name.
     pub pool: BTreeMap<String, Template>,
-    /// `spec.templates`.
+    /// `spec.templates`: names of templates by unit.
     pub by_unit: BTreeMap<String, String>,
     /// `spec.defaultTemplateName`; `None` means `spec.template`.
     pub default_name: Option<String>,
 }
 
-/// One template.
+/// One template, read once for all units that get it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     /// The workload's spec as written, but for nulls, which mean "not there" in Kubernetes.
@@ -63,50 +57,18 @@ pub struct Template {
     pub digest: String,
 }
 
-impl Workload {
-    /// Kind of the children.
-    pub const fn kind(self) -> Kind {
-        match self {
-            Self::Deployment => Kind::Deployment,
-            Self::StatefulSet => Kind::StatefulSet,
-        }
-    }
-
-    /// Kind of the grid.
-    pub const fn grid_kind(self) -> Kind {
-        match self {
-            Self::Deployment => Kind::DeploymentGrid,
-            Self::StatefulSet => Kind::StatefulSetGrid,
-        }
-    }
-
-    /// Longest name with which pods can be made: what is put behind it must fit a name, for a
-    /// StatefulSet a label value too (`controller-revision-hash`).
-    pub(crate) const fn name_max(self) -> usize {
-        match self {
-            Self::Deployment => 253 - 11,
-            Self::StatefulSet => 63 - 11,
-        }
-    }
-
-    /// A StatefulSet's name becomes part of DNS names, so it is a single label.
-    pub(crate) const fn may_have_dots(self) -> bool {
-        matches!(self, Self::Deployment)
-    }
-}
-
 impl Grid {
-    /// The grid's name.
+    /// Name of the grid, empty if it has none.
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The grid's namespace.
+    /// Namespace of the grid, empty if it has none.
     pub fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The grid's uid.
+    /// Uid of the grid, empty if it has none.
     pub fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
@@ -116,12 +78,12 @@ impl Grid {
         label_value(self.name())
     }
 
-    /// The grid itself.
+    /// Kind, namespace and name of the grid itself.
     pub fn id(&self) -> ObjectId {
         ObjectId::namespaced(self.workload.grid_kind(), self.namespace(), self.name())
     }
 
-    /// The grid's child of a name.
+    /// Kind, namespace and name of the grid's child of this name.
     pub fn child(&self, name: &str) -> ObjectId {
         ObjectId::namespaced(self.workload.kind(), self.namespace(), name)
     }
@@ -168,7 +130,7 @@ impl From<&DeploymentGrid> for Grid {
     fn from(grid: &DeploymentGrid) -> Self {
         let spec = &grid.spec;
         Self {
-            workload: Workload::Deployment,
+            workload: WorkloadKind::Deployment,
             metadata: grid.metadata.clone(),
             key: non_empty(spec.grid_uniq_key.as_deref()),
             templates: Templates {
@@ -189,7 +151,7 @@ impl From<&StatefulSetGrid> for Grid {
     fn from(grid: &StatefulSetGrid) -> Self {
         let spec = &grid.spec;
         Self {
-            workload: Workload::StatefulSet,
+            workload: WorkloadKind::StatefulSet,
             metadata: grid.metadata.clone(),
             key: non_empty(spec.grid_uniq_key.as_deref()),
             templates: Templates {

@@ -14,17 +14,19 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{Conditions, listed};
-use crate::failure::{Failures, Trouble};
-use crate::grid::{Grid, Workload};
+use crate::failure::{Failures, Problem};
+use crate::grid::Grid;
+use crate::grid_state::{Decision, State, Unit};
 use crate::observed::Child;
-use crate::rollout::Hold;
-use crate::workload_grid::{Decision, State, Unit};
+use crate::rollout::WaitReason;
+use crate::step::Scope;
+use crate::workload_kind::WorkloadKind;
 
 /// Most bytes of a grid with its status: half of what etcd takes, so that the user's next edit fits.
 pub const OBJECT_MAX: usize = 768 * 1024;
-/// A status is written once in this time.
+/// A status is written at most once in this time.
 const PAUSE: Duration = Duration::from_secs(1);
-/// And once more in it for so many bytes.
+/// A status of more bytes than this is written less often, in proportion.
 const BYTES_PER_PAUSE: usize = 50 * 1024;
 
 /// A status whose entries are as the server will show them.
@@ -36,16 +38,25 @@ pub fn status_pause(bytes: usize) -> Duration {
     PAUSE.saturating_mul(pauses.max(1))
 }
 
-/// The status after a pass. `size` is the size of the grid without a status; `earlier` are the
-/// conditions of its last one.
+/// The grid as it was written last.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    /// Bytes of the grid without a status.
+    pub size: usize,
+    /// Conditions of its last status.
+    pub conditions: &'a [Condition],
+}
+
+/// The status after a pass.
 pub fn status(
     grid: &Grid,
-    (decision, failures): (&Decision, &Failures),
-    (size, earlier): (usize, &[Condition]),
+    decision: &Decision,
+    failures: &Failures,
+    written: Written<'_>,
     now: Timestamp,
 ) -> Status {
-    let make = Conditions::new(earlier, grid.metadata.generation, now);
-    let troubles = troubles(decision, failures, now);
+    let make = Conditions::new(written.conditions, grid.metadata.generation, now);
+    let problems = problems(decision, failures, now);
     let ready = decision
         .units
         .values()
@@ -57,17 +68,25 @@ pub fn status(
         units: Some(count(total)),
         ready_units: Some(count(ready)),
         ready: Some(format!("{ready}/{total}")),
-        failing_units: failing_units(&troubles),
+        failing_units: failing_units(&problems),
         leaving_units: leaving_units(decision),
         ..Status::default()
     };
     status.conditions = vec![
         ready_condition(&make, grid, decision, (ready, total)),
         progressing(&make, decision),
-        degraded(&make, &troubles),
+        degraded(&make, &problems),
     ];
-    status.conditions.extend(special(&make, &troubles));
-    let left_out = fill_states(grid.workload, decision, &troubles, size, &mut status);
+    status
+        .conditions
+        .extend(way_out_conditions(&make, &problems));
+    let left_out = fill_states(
+        grid.workload,
+        decision,
+        &problems,
+        written.size,
+        &mut status,
+    );
     if left_out > 0 {
         status.conditions.push(make.make(
             condition::STATES_TRUNCATED,
@@ -79,29 +98,33 @@ pub fn status(
     status
 }
 
-/// What is wrong with each unit, as people should hear it.
-pub fn troubles(
+/// What is wrong with each unit, in words for people.
+pub fn problems(
     decision: &Decision,
     failures: &Failures,
     now: Timestamp,
-) -> BTreeMap<String, Trouble> {
-    let mut troubles = BTreeMap::new();
+) -> BTreeMap<String, Problem> {
+    let mut problems = BTreeMap::new();
     for (name, unit) in &decision.units {
-        let failure = failures.get(name).filter(|failure| failure.matters());
-        let trouble = match &unit.state {
-            State::Held(trouble) => Some(trouble.clone()),
-            State::Settled => late(unit, now).or_else(|| complaint(unit)),
-            _ => failure.map(|failure| failure.trouble.clone()),
+        let failure = failures.get(&Scope::from(name.as_str()));
+        let failure = failure.filter(|failure| failure.is_reportable());
+        let problem = match &unit.state {
+            State::Blocked(problem) => Some(problem.clone()),
+            State::Settled => late(unit, now).or_else(|| own_problem(unit)),
+            _ => failure.map(|failure| failure.problem.clone()),
         };
-        troubles.extend(trouble.map(|trouble| (name.clone(), trouble)));
+        problems.extend(problem.map(|problem| (name.clone(), problem)));
     }
     // A unit that is to be removed is no longer among the grid's, but its failure matters.
-    for (name, failure) in failures {
-        if !decision.units.contains_key(name) && failure.matters() {
-            troubles.insert(name.clone(), failure.trouble.clone());
+    for (scope, failure) in failures {
+        if let Some(name) = scope.unit()
+            && !decision.units.contains_key(name)
+            && failure.is_reportable()
+        {
+            problems.insert(name.to_owned(), failure.problem.clone());
         }
     }
-    troubles
+    problems
 }
 
 /// Whether a unit runs what the grid asks for.
@@ -111,18 +134,18 @@ fn is_ready(unit: &Unit) -> bool {
 }
 
 /// A changed unit that did not become Available in time.
-fn late(unit: &Unit, now: Timestamp) -> Option<Trouble> {
+fn late(unit: &Unit, now: Timestamp) -> Option<Problem> {
     let is_late = unit.deadline.is_some_and(|deadline| deadline <= now);
     (is_late && unit.is_current && !unit.is_available).then(|| {
-        Trouble::new(
+        Problem::new(
             reason::NOT_AVAILABLE,
             format!("{} got another template and is not Available since its progress deadline: look at its pods", unit.name),
         )
     })
 }
 
-/// What a workload's own controller complains of: pods that cannot be made, or that do not come up.
-fn complaint(unit: &Unit) -> Option<Trouble> {
+/// What a workload's own controller reports: pods that cannot be made, or that do not come up.
+fn own_problem(unit: &Unit) -> Option<Problem> {
     let child = unit.child.as_deref().filter(|_| !unit.is_available)?;
     let cannot_make = child
         .condition("ReplicaFailure")
@@ -133,25 +156,25 @@ fn complaint(unit: &Unit) -> Option<Trouble> {
     };
     let condition = cannot_make.or_else(stuck)?;
     let message = format!("{}: {}", unit.name, condition.message);
-    Some(Trouble::new(reason::NOT_AVAILABLE, message))
+    Some(Problem::new(reason::NOT_AVAILABLE, message))
 }
 
-fn failing_units(troubles: &BTreeMap<String, Trouble>) -> Vec<FailingUnit> {
-    let mut failing: Vec<_> = troubles.iter().collect();
-    failing.sort_by_key(|(unit, trouble)| (severity(trouble), *unit));
+fn failing_units(problems: &BTreeMap<String, Problem>) -> Vec<FailingUnit> {
+    let mut failing: Vec<_> = problems.iter().collect();
+    failing.sort_by_key(|(unit, problem)| (severity(problem), *unit));
     failing
         .into_iter()
         .take(FAILING_UNITS_MAX)
-        .map(|(unit, trouble)| FailingUnit {
+        .map(|(unit, problem)| FailingUnit {
             unit: unit.clone(),
-            reason: trouble.reason.into(),
-            message: trouble.message.clone(),
+            reason: problem.reason.into(),
+            message: problem.message.clone(),
         })
         .collect()
 }
 
-/// The lower, the worse: first what only people can mend.
-fn severity(trouble: &Trouble) -> usize {
+/// The lower, the worse: first what only people can repair.
+fn severity(problem: &Problem) -> usize {
     const WORST_FIRST: [&str; 7] = [
         reason::SUPEREDGE_RUNNING,
         reason::NAME_TAKEN,
@@ -161,10 +184,10 @@ fn severity(trouble: &Trouble) -> usize {
         reason::REFUSED,
         reason::NOT_AVAILABLE,
     ];
-    let place = WORST_FIRST
+    let index = WORST_FIRST
         .iter()
-        .position(|reason| *reason == trouble.reason);
-    place.unwrap_or(WORST_FIRST.len())
+        .position(|reason| *reason == problem.reason);
+    index.unwrap_or(WORST_FIRST.len())
 }
 
 fn leaving_units(decision: &Decision) -> Vec<LeavingUnit> {
@@ -191,7 +214,7 @@ fn ready_condition(
     decision: &Decision,
     (ready, total): (usize, usize),
 ) -> Condition {
-    let (holds, reason, message) = match (grid.key.as_deref(), total) {
+    let (is_so, reason, message) = match (grid.key.as_deref(), total) {
         (None, _) => (
             false,
             reason::EMPTY,
@@ -218,12 +241,12 @@ fn ready_condition(
             )
         }
     };
-    make.make(condition::READY, holds, reason, message)
+    make.make(condition::READY, is_so, reason, message)
 }
 
 fn progressing(make: &Conditions<'_>, decision: &Decision) -> Condition {
-    let wave = &decision.wave;
-    let waiting = listed(wave.waiting.iter().map(String::as_str));
+    let batch = &decision.batch;
+    let waiting = listed(batch.waiting.iter().map(String::as_str));
     let is_written =
         |unit: &Unit| matches!(unit.state, State::New | State::Change | State::Pending);
     let moving = decision
@@ -231,29 +254,29 @@ fn progressing(make: &Conditions<'_>, decision: &Decision) -> Condition {
         .values()
         .filter(|unit| is_written(unit))
         .count()
-        + wave.in_flight.len();
-    let (holds, reason, message) = match &wave.hold {
-        Some(Hold::Stopped(late)) => (
+        + batch.in_flight.len();
+    let (is_so, reason, message) = match &batch.wait_reason {
+        Some(WaitReason::Stopped(late)) => (
             false,
             reason::ROLLOUT_STOPPED,
             format!(
                 "{} got the new template and did not become Available in time; kept as they are: {waiting}. \
-                 Mend the unit or the template",
+                 Repair the unit or the template",
                 listed(late.iter().map(String::as_str))
             ),
         ),
-        Some(Hold::Paused) => (
+        Some(WaitReason::Paused) => (
             false,
             reason::PAUSED,
             format!("spec.rollout.paused keeps as they are: {waiting}"),
         ),
-        Some(Hold::Full) => (
+        Some(WaitReason::LimitReached) => (
             true,
             reason::ROLLING_OUT,
             format!(
                 "{} changed and not yet Available: {}; waiting: {waiting}",
-                wave.in_flight.len(),
-                listed(wave.in_flight.iter().map(String::as_str))
+                batch.in_flight.len(),
+                listed(batch.in_flight.iter().map(String::as_str))
             ),
         ),
         None if moving > 0 => (
@@ -267,11 +290,11 @@ fn progressing(make: &Conditions<'_>, decision: &Decision) -> Condition {
             "nothing is to be changed".to_owned(),
         ),
     };
-    make.make(condition::PROGRESSING, holds, reason, message)
+    make.make(condition::PROGRESSING, is_so, reason, message)
 }
 
-fn degraded(make: &Conditions<'_>, troubles: &BTreeMap<String, Trouble>) -> Condition {
-    let worst = troubles.values().min_by_key(|trouble| severity(trouble));
+fn degraded(make: &Conditions<'_>, problems: &BTreeMap<String, Problem>) -> Condition {
+    let worst = problems.values().min_by_key(|problem| severity(problem));
     match worst {
         None => make.make(
             condition::DEGRADED,
@@ -283,13 +306,16 @@ fn degraded(make: &Conditions<'_>, troubles: &BTreeMap<String, Trouble>) -> Cond
             condition::DEGRADED,
             true,
             worst.reason,
-            told(worst.reason, troubles),
+            describe(worst.reason, problems),
         ),
     }
 }
 
 /// Conditions of their own for what has a way out of its own; there only while it is so.
-fn special(make: &Conditions<'_>, troubles: &BTreeMap<String, Trouble>) -> Vec<Condition> {
+fn way_out_conditions(
+    make: &Conditions<'_>,
+    problems: &BTreeMap<String, Problem>,
+) -> Vec<Condition> {
     [
         (condition::NAME_TAKEN, reason::NAME_TAKEN),
         (condition::IMMUTABLE, reason::IMMUTABLE),
@@ -297,26 +323,26 @@ fn special(make: &Conditions<'_>, troubles: &BTreeMap<String, Trouble>) -> Vec<C
         (condition::SUPEREDGE_RUNNING, reason::SUPEREDGE_RUNNING),
     ]
     .into_iter()
-    .filter(|(_, reason)| troubles.values().any(|trouble| trouble.reason == *reason))
-    .map(|(type_, reason)| make.make(type_, true, reason, told(reason, troubles)))
+    .filter(|(_, reason)| problems.values().any(|problem| problem.reason == *reason))
+    .map(|(type_, reason)| make.make(type_, true, reason, describe(reason, problems)))
     .collect()
 }
 
-/// The units with a trouble, and what the first of them says.
-pub(crate) fn told(reason: &str, troubles: &BTreeMap<String, Trouble>) -> String {
-    let mut with = troubles
+/// The units with a problem, and what the first of them says.
+pub(crate) fn describe(reason: &str, problems: &BTreeMap<String, Problem>) -> String {
+    let mut with = problems
         .iter()
-        .filter(|(_, trouble)| trouble.reason == reason);
+        .filter(|(_, problem)| problem.reason == reason);
     let units = listed(with.clone().map(|(unit, _)| unit.as_str()));
-    let message = with.next().map_or("", |(_, trouble)| &trouble.message);
+    let message = with.next().map_or("", |(_, problem)| &problem.message);
     format!("units {units}: {message}")
 }
 
 /// Fills in as many units as fit, those that are not ready first, and says how many do not.
 fn fill_states(
-    workload: Workload,
+    workload: WorkloadKind,
     decision: &Decision,
-    troubles: &BTreeMap<String, Trouble>,
+    problems: &BTreeMap<String, Problem>,
     size: usize,
     status: &mut Status,
 ) -> usize {
@@ -325,7 +351,7 @@ fn fill_states(
         .iter()
         .filter_map(|(name, unit)| Some((name, unit, unit.child.as_deref()?)))
         .collect();
-    units.sort_by_key(|(name, unit, _)| (!troubles.contains_key(*name), is_ready(unit), *name));
+    units.sort_by_key(|(name, unit, _)| (!problems.contains_key(*name), is_ready(unit), *name));
     let mut room = OBJECT_MAX.saturating_sub(size + bytes(status));
     let mut left_out = 0;
     for (name, _, child) in units {
@@ -342,9 +368,9 @@ fn fill_states(
     left_out
 }
 
-/// What the seeds show of a unit: a Deployment's counts and whether it is Available; of a
+/// What the status shows of a unit: a Deployment's counts and whether it is Available; of a
 /// StatefulSet all counts and revisions.
-fn state_of(workload: Workload, child: &Child) -> Map<String, Value> {
+fn state_of(workload: WorkloadKind, child: &Child) -> Map<String, Value> {
     let mut state = Map::new();
     let mut copy = |field: &str| {
         if let Some(value) = child.status.get(field) {
@@ -352,7 +378,7 @@ fn state_of(workload: Workload, child: &Child) -> Map<String, Value> {
         }
     };
     match workload {
-        Workload::Deployment => {
+        WorkloadKind::Deployment => {
             ["replicas", "readyReplicas"]
                 .into_iter()
                 .for_each(&mut copy);
@@ -365,7 +391,7 @@ fn state_of(workload: Workload, child: &Child) -> Map<String, Value> {
                 state.insert("conditions".into(), json!([available]));
             }
         }
-        Workload::StatefulSet => {
+        WorkloadKind::StatefulSet => {
             [
                 "replicas",
                 "readyReplicas",

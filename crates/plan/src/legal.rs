@@ -1,7 +1,7 @@
 //! What Kubernetes takes as a label, an annotation, a taint or a name.
 //!
 //! One illegal label among a Node's would have the whole write refused, and with it the labels of
-//! every other unit of that node. So plans leave out what is illegal, and say so.
+//! every other NodeUnit of that node. So plans leave out what is illegal, and report it.
 
 /// Longest label value, and longest name part of a label key.
 pub const LABEL_MAX: usize = 63;
@@ -24,7 +24,7 @@ pub fn is_label_key(key: &str) -> bool {
 }
 
 /// Whether a text can name a NodeUnit or NodeGroup, which stand as key and value of labels.
-pub fn is_site_name(name: &str) -> bool {
+pub fn is_node_unit_name(name: &str) -> bool {
     name.len() <= LABEL_MAX && is_dns_name(name)
 }
 
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn names_of_sites_are_short_dns_names() {
-        assert!(is_site_name("beijing") && is_site_name("a.b-1"));
+        assert!(is_node_unit_name("beijing") && is_node_unit_name("a.b-1"));
         for bad in ["", "A", "a_b", "a..b", ".a", &"a".repeat(64)] {
-            assert!(!is_site_name(bad), "{bad}");
+            assert!(!is_node_unit_name(bad), "{bad}");
         }
     }
 }

@@ -9,19 +9,22 @@
 //! that already is as wanted gives an empty plan; a plan may be stopped after any step, and the
 //! next one still converges.
 
+pub mod applied_fields;
 pub mod auto_find;
-pub mod claims;
 pub mod conditions;
+pub mod conflict;
 pub mod default_unit;
 pub mod definitions;
-pub mod departure;
+pub mod digest;
 pub mod failure;
 pub mod federation;
+mod grace_period;
 pub mod grid;
+pub mod grid_state;
 pub mod grid_status;
-pub mod inheritance;
-pub mod judge;
+mod json_pointer;
 pub mod legal;
+pub mod membership;
 pub mod node;
 pub mod node_group;
 pub mod node_unit;
@@ -34,18 +37,19 @@ pub mod rollout;
 pub mod selection;
 pub mod service_grid;
 pub mod service_status;
-pub mod site;
+pub mod site_manager;
 pub mod step;
 pub mod taints;
 pub mod takeover;
 pub mod templates;
 pub mod topology_keys;
-pub mod units;
-pub mod wish;
+pub mod unit_names;
+mod unit_plan;
 pub mod workload;
 pub mod workload_grid;
+pub mod workload_kind;
 
 pub use notice::{Level, Notice};
-pub use observed::{Child, SiteNode};
+pub use observed::{Child, PrunedNode};
 pub use packed::Packed;
-pub use step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
+pub use step::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, Scope, Step};

@@ -17,90 +17,91 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{Conditions, listed};
-use crate::inheritance::{Heir, Inheritance, inheritance};
+use crate::conflict::Conflict;
+use crate::membership::{NodeUnits, ResolvedNodeUnit};
 use crate::notice::Notice;
-use crate::observed::SiteNode;
+use crate::observed::PrunedNode;
 use crate::packed::Packed;
-use crate::site::{Site, Sites};
-use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
-use crate::wish::Conflict;
-use crate::{auto_find, node, ownership};
+use crate::site_manager::{Handover, NewOwner, handover};
+use crate::step::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, Scope, Step};
+use crate::{applied_fields, auto_find, node};
 
-/// What a NodeUnit is judged by.
+/// What is known when a NodeUnit is planned.
 #[derive(Clone, Copy, Debug)]
 pub struct World<'a> {
-    /// All nodes.
-    pub nodes: &'a [Arc<SiteNode>],
-    /// All units and groups.
-    pub sites: &'a Sites,
+    /// All nodes of the cluster.
+    pub nodes: &'a [Arc<PrunedNode>],
+    /// All NodeUnits and their groups.
+    pub node_units: &'a NodeUnits,
     /// Nodes whose last write failed, and why.
     pub failures: &'a BTreeMap<String, String>,
 }
 
-/// A unit and what of the world concerns it.
+/// Plans one NodeUnit, from it and what of the world concerns it.
 #[derive(Clone, Debug)]
-pub struct Judged<'a> {
-    site: &'a Site,
+pub struct Planner<'a> {
+    unit: &'a ResolvedNodeUnit,
     world: World<'a>,
-    members: Vec<&'a SiteNode>,
+    members: Vec<&'a PrunedNode>,
     conflicts: Vec<Conflict>,
 }
 
-impl<'a> Judged<'a> {
-    /// Looks at a unit; `None` for one that is not among the sites.
+impl<'a> Planner<'a> {
+    /// Gathers what concerns a NodeUnit; `None` if the world has none of this name.
     pub fn new(name: &str, world: World<'a>) -> Option<Self> {
-        let site = world.sites.site(name)?;
+        let unit = world.node_units.get(name)?;
         let nodes = world.nodes.iter().map(AsRef::as_ref);
-        let members: Vec<&SiteNode> = nodes.filter(|node| site.has(node)).collect();
+        let members: Vec<&PrunedNode> = nodes.filter(|node| unit.has(node)).collect();
         let conflicts = members
             .iter()
-            .flat_map(|node| world.sites.intent(node).conflicts);
+            .flat_map(|node| world.node_units.intent(node).conflicts);
         let mut conflicts: Vec<Conflict> = conflicts
-            .filter(|conflict| conflict.loser.0 == site.name)
+            .filter(|conflict| conflict.loser.0 == unit.name)
             .collect();
         conflicts.sort();
         Some(Self {
-            site,
+            unit,
             world,
             members,
             conflicts,
         })
     }
 
-    /// What is to be written on the unit.
+    /// What is to be written on the NodeUnit.
     pub fn plan(&self, now: Timestamp) -> Plan {
         let mut plan = Plan::default();
-        let unit = &self.site.unit;
-        let Some(uid) = &unit.metadata.uid else {
+        let object = &self.unit.object;
+        let Some(uid) = &object.metadata.uid else {
             return plan;
         };
-        let id = ObjectId::cluster(Kind::NodeUnit, &self.site.name);
-        if self.site.is_leaving() {
-            if let Some(step) = let_go(unit, id).filter(|_| self.is_clean()) {
-                plan.push(Plan::WHOLE, step);
+        let id = ObjectId::cluster(ObjectKind::NodeUnit, &self.unit.name);
+        if self.unit.is_being_deleted() {
+            let step = Step::remove_finalizer(id, &object.metadata, finalizer::NODE_UNIT);
+            if let Some(step) = step.filter(|_| self.is_clean()) {
+                plan.push(step);
             }
             return plan;
         }
-        if self.is_forsaken() {
+        if self.is_obsolete() {
             let uid = uid.clone();
-            plan.push(Plan::WHOLE, Step::Delete { id, uid });
+            plan.push(Step::Delete { id, uid });
             return plan;
         }
-        let inherited = inherited(unit, now);
-        if let Some(wait) = inherited.wait {
+        let handover = handover_of(object, now);
+        if let Some(wait) = handover.wait {
             plan.notices.push(node::superedge_runs(&id.to_string()));
             plan.recheck_after(wait);
             return plan;
         }
-        write(self.site, id, inherited, &mut plan);
+        write(self.unit, id, handover, &mut plan);
         plan.notices.extend(self.conflict_notice());
         plan
     }
 
-    /// What the unit reports.
+    /// The status of the NodeUnit.
     pub fn status(&self, now: Timestamp) -> NodeUnitStatus {
-        let unit = &self.site.unit;
-        let before = unit.status.clone().unwrap_or_default();
+        let object = &self.unit.object;
+        let before = object.status.clone().unwrap_or_default();
         let names = |ready: bool| -> Vec<String> {
             let nodes = self.members.iter().filter(|node| node.is_ready() == ready);
             let names: BTreeSet<String> = nodes
@@ -114,36 +115,36 @@ impl<'a> Judged<'a> {
             conditions: self.conditions(&before.conditions, &not_ready_nodes, now),
             ready_nodes,
             not_ready_nodes,
-            observed_generation: unit.metadata.generation,
+            observed_generation: object.metadata.generation,
             unit_cluster_status: before.unit_cluster_status,
         }
     }
 
-    /// A conflict that the status does not tell of yet, so that a restart says nothing twice.
+    /// A conflict that the status does not show yet, so that a restart repeats no event.
     fn conflict_notice(&self) -> Option<Notice> {
         let text = conflict_text(&self.conflicts)?;
-        let status = self.site.unit.status.as_ref();
-        let mut told = status.into_iter().flat_map(|status| &status.conditions);
-        let is_told = told.any(|one| one.type_ == condition::CONFLICT && one.message == text);
-        (!is_told).then(|| Notice::warning(reason::CONFLICT, text))
+        let status = self.unit.object.status.as_ref();
+        let mut shown = status.into_iter().flat_map(|status| &status.conditions);
+        let is_shown = shown.any(|one| one.type_ == condition::CONFLICT && one.message == text);
+        (!is_shown).then(|| Notice::warning(reason::CONFLICT, text))
     }
 
-    /// Whether no node carries anything of a unit that goes. What somebody else put is not ours
-    /// to wait for.
+    /// Whether no node carries anything of a NodeUnit that is deleted. What somebody else put there is not
+    /// waited for.
     fn is_clean(&self) -> bool {
         let nodes = self.world.nodes.iter().map(AsRef::as_ref);
         let staying = nodes.filter(|node| node.metadata.deletion_timestamp.is_none());
-        let marked = staying.filter(|node| node::is_marked(node, &self.site.name));
+        let marked = staying.filter(|node| node::is_marked(node, &self.unit.name));
         let mut concerned = marked.chain(self.members.iter().copied());
-        !concerned.any(|node| node::has_leftovers(node, self.world.sites))
+        !concerned.any(|node| node::has_leftovers(node, self.world.node_units))
     }
 
-    /// Whether a unit that we found has lost its last group or its last node.
-    fn is_forsaken(&self) -> bool {
-        let unit = &self.site.unit;
-        auto_find::found_for(unit).is_some()
-            && auto_find::is_ours(&unit.metadata)
-            && (self.site.groups.is_empty() || self.members.is_empty())
+    /// Whether a NodeUnit that we found has lost its last group or its last node.
+    fn is_obsolete(&self) -> bool {
+        let object = &self.unit.object;
+        auto_find::found_for(object).is_some()
+            && auto_find::is_ours(&object.metadata)
+            && (self.unit.groups.is_empty() || self.members.is_empty())
     }
 
     fn conditions(
@@ -152,17 +153,17 @@ impl<'a> Judged<'a> {
         not_ready: &[String],
         now: Timestamp,
     ) -> Vec<Condition> {
-        let mut said = Conditions::new(before, self.site.unit.metadata.generation, now);
+        let mut conditions = Conditions::new(before, self.unit.object.metadata.generation, now);
         match not_ready {
             [] if self.members.is_empty() => {
-                said.say(
+                conditions.set(
                     condition::READY,
                     false,
                     reason::NO_NODES,
                     "the unit has no nodes",
                 );
             }
-            [] => said.say(
+            [] => conditions.set(
                 condition::READY,
                 true,
                 reason::NODES_READY,
@@ -171,18 +172,20 @@ impl<'a> Judged<'a> {
             some => {
                 let names = listed(some.iter().map(String::as_str));
                 let message = format!("not ready: {names}");
-                said.say(condition::READY, false, reason::NODES_NOT_READY, message);
+                conditions.set(condition::READY, false, reason::NODES_NOT_READY, message);
             }
         }
         let problems = self.problems(now);
         match problems.first() {
-            None => said.say(
+            None => conditions.set(
                 condition::DEGRADED,
                 false,
                 reason::AS_WANTED,
                 "nodes are as the unit wants them",
             ),
-            Some((reason, message)) => said.say(condition::DEGRADED, true, reason, message.clone()),
+            Some((reason, message)) => {
+                conditions.set(condition::DEGRADED, true, reason, message.clone());
+            }
         }
         let named = [
             condition::CONFLICT,
@@ -190,25 +193,25 @@ impl<'a> Judged<'a> {
             condition::INVALID,
         ];
         for (reason, message) in problems.iter().filter(|(reason, _)| named.contains(reason)) {
-            said.note(reason, reason, message.clone());
+            conditions.set_true(reason, reason, message.clone());
         }
-        said.finish()
+        conditions.finish()
     }
 
     /// What keeps nodes from being as the unit wants them, worst first.
     fn problems(&self, now: Timestamp) -> Vec<(&'static str, String)> {
         let failing = self.failing();
-        let is_held = inherited(&self.site.unit, now).wait.is_some()
-            || self.members.iter().any(|node| node::is_held(node, now));
-        let held = is_held.then(|| node::superedge_runs("the unit or its nodes").message);
-        let complaints =
-            (!self.site.complaints.is_empty()).then(|| self.site.complaints.join("; "));
+        let is_paused = handover_of(&self.unit.object, now).wait.is_some()
+            || self.members.iter().any(|node| node::is_paused(node, now));
+        let paused = is_paused.then(|| node::superedge_runs("the unit or its nodes").message);
+        let field_errors =
+            (!self.unit.field_errors.is_empty()).then(|| self.unit.field_errors.join("; "));
         let missing = self.missing();
         [
             (reason::NODES_NOT_WRITTEN, failing),
-            (reason::SUPEREDGE_RUNNING, held),
+            (reason::SUPEREDGE_RUNNING, paused),
             (condition::CONFLICT, conflict_text(&self.conflicts)),
-            (condition::INVALID, complaints),
+            (condition::INVALID, field_errors),
             (condition::NODES_MISSING, missing),
         ]
         .into_iter()
@@ -229,8 +232,8 @@ impl<'a> Judged<'a> {
 
     fn missing(&self) -> Option<String> {
         let wanted: BTreeSet<&str> = self
-            .site
             .unit
+            .object
             .spec
             .nodes
             .iter()
@@ -257,60 +260,43 @@ pub fn status_body(status: &NodeUnitStatus) -> Value {
     json!({ "status": body })
 }
 
-fn let_go(unit: &NodeUnit, id: ObjectId) -> Option<Step> {
-    let finalizers = unit.metadata.finalizers.as_ref()?;
-    let place = finalizers
-        .iter()
-        .position(|one| one == finalizer::NODE_UNIT)?;
-    Some(Step::Patch {
-        id,
-        resource_version: unit.metadata.resource_version.clone().unwrap_or_default(),
-        operations: vec![
-            json!({ "op": "remove", "path": format!("/metadata/finalizers/{place}") }),
-        ],
-    })
-}
-
-fn write(site: &Site, id: ObjectId, inherited: Inheritance, plan: &mut Plan) {
-    let uid = site.unit.metadata.uid.clone().unwrap_or_default();
-    let body = body(site);
-    if !is_as_applied(&site.unit, &inherited.fields, &body) {
+fn write(unit: &ResolvedNodeUnit, id: ObjectId, handover: Handover, plan: &mut Plan) {
+    let uid = unit.object.metadata.uid.clone().unwrap_or_default();
+    let body = body(unit);
+    if !is_as_applied(&unit.object, &handover.fields, &body) {
         let apply = Apply {
             id: id.clone(),
             body: Packed::from(&body),
             claim: Claim::Ours { uid },
             manager: Manager::Edgegrid,
         };
-        plan.push(Plan::WHOLE, Step::Apply(apply));
+        plan.push(Step::Apply(apply));
     }
-    if !inherited.operations.is_empty() {
-        let resource_version = site.unit.metadata.resource_version.clone();
+    if !handover.operations.is_empty() {
+        let resource_version = unit.object.metadata.resource_version.clone();
         let patch = Step::Patch {
             id,
             resource_version: resource_version.unwrap_or_default(),
-            operations: inherited.operations,
+            operations: handover.operations,
         };
         // First, because it holds only at the revision that was looked at.
-        plan.units
-            .entry(Plan::WHOLE.into())
-            .or_default()
-            .insert(0, patch);
+        plan.steps.entry(Scope::Grid).or_default().insert(0, patch);
     }
 }
 
-/// All that we want of a unit.
-fn body(site: &Site) -> Value {
-    let mut labels: BTreeMap<&str, String> = site
+/// All that we want of a NodeUnit.
+fn body(unit: &ResolvedNodeUnit) -> Value {
+    let mut labels: BTreeMap<&str, String> = unit
         .groups
         .iter()
         .map(|group| (group.as_str(), marker::NODE_GROUP.to_owned()))
-        .filter(|(group, _)| crate::legal::is_site_name(group))
+        .filter(|(group, _)| crate::legal::is_node_unit_name(group))
         .collect();
     let mut body = json!({
         "metadata": { "finalizers": [finalizer::NODE_UNIT] },
-        "spec": { "setNode": { "labels": site.markers() } },
+        "spec": { "setNode": { "labels": unit.markers() } },
     });
-    if let Some(found) = auto_find::found_for(&site.unit).filter(|_| site.is_found) {
+    if let Some(found) = auto_find::found_for(&unit.object).filter(|_| unit.is_found) {
         let hash = auto_find::keys_hash(found.keys().map(String::as_str));
         labels.insert(label::AUTO_KEYS_HASH, hash);
         body["spec"]["type"] = json!(UnitType::Edge);
@@ -322,7 +308,7 @@ fn body(site: &Site) -> Value {
     body
 }
 
-/// Whether a unit holds all of the body, has its values, and nothing that we no longer name.
+/// Whether we own all of the body in a NodeUnit, with its values, and nothing that we no longer name.
 fn is_as_applied(unit: &NodeUnit, fields: &Value, body: &Value) -> bool {
     let labels = unit.metadata.labels.clone().unwrap_or_default();
     let shown = unit
@@ -331,7 +317,7 @@ fn is_as_applied(unit: &NodeUnit, fields: &Value, body: &Value) -> bool {
         .as_ref()
         .map(|own| own.labels.clone())
         .unwrap_or_default();
-    ownership::covers(fields, body)
+    applied_fields::covers(fields, body)
         && is_same(
             &fields["f:metadata"]["f:labels"],
             &body["metadata"]["labels"],
@@ -347,11 +333,11 @@ fn is_as_applied(unit: &NodeUnit, fields: &Value, body: &Value) -> bool {
             .is_none_or(|type_| *type_ == json!(unit.spec.type_))
 }
 
-/// Whether a map holds for us exactly what is wanted, with its values.
-fn is_same(held: &Value, wanted: &Value, live: &BTreeMap<String, String>) -> bool {
-    let held = held.as_object().into_iter().flat_map(Map::keys);
-    let mut held = held.filter_map(|key| key.strip_prefix("f:"));
-    held.all(|key| wanted.get(key).is_some())
+/// Whether we own exactly what is wanted of a map, with its values.
+fn is_same(owned: &Value, wanted: &Value, live: &BTreeMap<String, String>) -> bool {
+    let owned = owned.as_object().into_iter().flat_map(Map::keys);
+    let mut owned = owned.filter_map(|key| key.strip_prefix("f:"));
+    owned.all(|key| wanted.get(key).is_some())
         && wanted
             .as_object()
             .into_iter()
@@ -359,16 +345,18 @@ fn is_same(held: &Value, wanted: &Value, live: &BTreeMap<String, String>) -> boo
             .all(|(key, value)| live.get(key).map(String::as_str) == value.as_str())
 }
 
-/// What site-manager wrote on a unit: markers, its hash, its finalizer.
-fn inherited(unit: &NodeUnit, now: Timestamp) -> Inheritance {
+/// What site-manager hands over of a NodeUnit: markers, its hash, its finalizer.
+fn handover_of(unit: &NodeUnit, now: Timestamp) -> Handover {
     let name = unit.metadata.name.as_deref().unwrap_or_default();
     let labels = unit.metadata.labels.as_ref();
     let set_node = unit.spec.set_node.as_ref();
-    let value =
-        |of: Option<&BTreeMap<String, String>>, key: &str| of.and_then(|map| map.get(key).cloned());
-    let version = format!("{}/{}", Kind::NodeUnit.facts().0, Kind::NodeUnit.facts().1);
+    let value = |map: Option<&BTreeMap<String, String>>, key: &str| {
+        map.and_then(|map| map.get(key).cloned())
+    };
+    let resource = ObjectKind::NodeUnit.resource();
+    let version = format!("{}/{}", resource.group, resource.version);
     let finalizer = format!("v:\"{}\"", finalizer::NODE_UNIT);
-    inheritance(&unit.metadata, &version, now, |path| {
+    handover(&unit.metadata, &version, now, |path| {
         let is_ours = match path {
             ["metadata", "labels", key] => {
                 *key == label::AUTO_KEYS_HASH
@@ -381,7 +369,11 @@ fn inherited(unit: &NodeUnit, now: Timestamp) -> Inheritance {
             ["metadata", "finalizers", one] => *one == finalizer,
             _ => false,
         };
-        if is_ours { Heir::Us } else { Heir::SiteManager }
+        if is_ours {
+            NewOwner::Us
+        } else {
+            NewOwner::SiteManager
+        }
     })
 }
 

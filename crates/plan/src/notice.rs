@@ -14,9 +14,9 @@ pub struct Notice {
 /// How much a notice matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// As it should be.
+    /// All is as it should be.
     Normal,
-    /// Somebody should look.
+    /// Something is wrong, and somebody should look at it.
     Warning,
 }
 
@@ -30,7 +30,7 @@ impl Notice {
         }
     }
 
-    /// A notice that somebody should look.
+    /// A notice that something is wrong.
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             level: Level::Warning,

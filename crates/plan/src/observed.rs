@@ -1,8 +1,8 @@
 //! The cluster as plans see it: Nodes and the grids' children, cut down to what decisions need.
 //!
 //! The types read only those fields from what the API server sends, so the rest, most of a
-//! Node, is never held. `managedFields` are reduced to the entries that plans look at, and their
-//! `fieldsV1` packed as text: as a tree of maps they would be most of what a cache holds.
+//! Node, is never kept. `managedFields` are reduced to the entries that plans read, and their
+//! `fieldsV1` packed as text: as a tree of maps they would be most of a cache.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,25 +16,25 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::packed::Packed;
-use crate::step::Kind;
+use crate::step::ObjectKind;
 
 /// A Node, without its capacity, images, addresses and heartbeats.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub struct SiteNode {
+pub struct PrunedNode {
     /// Name, labels, annotations; `managedFields` reduced by [`reduce`].
     pub metadata: ObjectMeta,
     /// What keeps pods away.
     #[serde(default)]
-    pub spec: SiteNodeSpec,
+    pub spec: PrunedNodeSpec,
     /// Only its readiness.
     #[serde(default)]
-    pub status: SiteNodeStatus,
+    pub status: PrunedNodeStatus,
 }
 
 /// What of a Node's spec decides anything.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct SiteNodeSpec {
+pub struct PrunedNodeSpec {
     /// Taints of all owners.
     pub taints: Vec<Taint>,
     /// Whether the node is cordoned.
@@ -44,7 +44,7 @@ pub struct SiteNodeSpec {
 /// What of a Node's status decides anything.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct SiteNodeStatus {
+pub struct PrunedNodeStatus {
     /// Only the condition `Ready`, and of it only type and status.
     pub conditions: Vec<NodeCondition>,
 }
@@ -59,7 +59,7 @@ pub struct NodeCondition {
     pub status: String,
 }
 
-impl SiteNode {
+impl PrunedNode {
     /// Drops what no plan reads.
     pub fn prune(&mut self) {
         reduce(&mut self.metadata);
@@ -76,7 +76,7 @@ impl SiteNode {
             .any(|condition| condition.type_ == "Ready" && condition.status == "True")
     }
 
-    /// Whether the node differs from an earlier look in something that a plan reads. A heartbeat
+    /// Whether the node differs from an earlier version in something that a plan reads. A heartbeat
     /// changes the revision and others' `managedFields` only.
     pub fn differs(&self, earlier: &Self) -> bool {
         let decisive = |node: &Self| {
@@ -94,7 +94,7 @@ impl SiteNode {
     }
 }
 
-impl Resource for SiteNode {
+impl Resource for PrunedNode {
     type DynamicType = ();
     type Scope = kube::core::ClusterResourceScope;
 
@@ -135,11 +135,11 @@ pub struct Child {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ChildSpec {
-    /// Pods wanted.
+    /// Number of pods wanted, which an autoscaler may have set.
     pub replicas: Option<i32>,
     /// A workload's or a Service's pod selector.
     pub selector: Option<Packed>,
-    /// A StatefulSet's Service.
+    /// The Service that gives a StatefulSet's pods their names.
     pub service_name: Option<String>,
     /// Names of a StatefulSet's claims.
     #[serde(deserialize_with = "claim_names")]
@@ -147,7 +147,7 @@ pub struct ChildSpec {
     /// The hash that SuperEdge put among the labels of the pod template, which is not kept itself.
     #[serde(rename = "template", deserialize_with = "superedge_hash")]
     pub superedge_hash: Option<String>,
-    /// A Service's address.
+    /// The address of a Service; the text `None` if it is headless.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Option<String>,
 }
@@ -201,7 +201,7 @@ impl Child {
         applied_by(&self.metadata, manager)
     }
 
-    /// An annotation's value.
+    /// The value of an annotation, if the object has it.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(key).map(String::as_str)
@@ -223,20 +223,20 @@ impl Child {
 }
 
 impl Resource for Child {
-    type DynamicType = Kind;
+    type DynamicType = ObjectKind;
     type Scope = kube::core::DynamicResourceScope;
 
-    fn kind(kind: &Kind) -> Cow<'_, str> {
-        kind.facts().2.into()
+    fn kind(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.resource().kind.into()
     }
-    fn group(kind: &Kind) -> Cow<'_, str> {
-        kind.facts().0.into()
+    fn group(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.resource().group.into()
     }
-    fn version(kind: &Kind) -> Cow<'_, str> {
-        kind.facts().1.into()
+    fn version(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.resource().version.into()
     }
-    fn plural(kind: &Kind) -> Cow<'_, str> {
-        kind.facts().3.into()
+    fn plural(kind: &ObjectKind) -> Cow<'_, str> {
+        kind.resource().plural.into()
     }
     fn meta(&self) -> &ObjectMeta {
         &self.metadata
@@ -282,7 +282,7 @@ fn is_apply(entry: &ManagedFieldsEntry, manager: &str) -> bool {
 /// Keeps of `managedFields` only the entries of our managers and of SuperEdge's, packed.
 ///
 /// While SuperEdge has an entry, those of others are blanked instead of dropped: what is its
-/// passes to us by a patch that names entries by their place.
+/// passes to us by a patch that names entries by their index.
 pub fn reduce(metadata: &mut ObjectMeta) {
     let Some(entries) = &mut metadata.managed_fields else {
         return;

@@ -1,186 +1,177 @@
-//! Does a manager still hold every field it applied?
+//! Who owns an object? Nothing is written to one that is not ours.
 //!
-//! Kubernetes takes a field away from its managers when somebody else changes or removes its
-//! value. So an object is as we applied it exactly when the `fieldsV1` of our entry in
-//! `managedFields` still covers all we applied: no value has to be compared, and what
-//! the API server writes differently (`1000m` as `1`) is no difference.
+//! | object of the wanted name | |
+//! |---|---|
+//! | none | ours to make |
+//! | controlled by this grid's uid | ours, whatever its labels say |
+//! | an orphan that carries this grid's labels | adopted |
+//! | any other | somebody else's: `NameTaken` |
 //!
-//! ```text
-//! applied  {"spec": {"containers": [{"name": "a", "image": "x"}]}}
-//! fieldsV1 {"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:image": {}}}}}
-//! ```
+//! Labels alone make nothing ours: an object that merely carries them is left alone.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
-/// Parts of an applied object that `managedFields` never lists.
-const UNLISTED_METADATA: [&str; 5] = [
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generateName",
-];
+use edgegrid_api::names::{label, reason};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ObjectMeta;
 
-/// Whether the `fieldsV1` of a manager's entry covers every field of what it applied.
-pub fn covers(fields: &Value, applied: &Value) -> bool {
-    let (Value::Object(fields), Value::Object(applied)) = (fields, applied) else {
-        return false;
-    };
-    applied
-        .iter()
-        .all(|(name, value)| match (name.as_str(), value) {
-            ("apiVersion" | "kind", _) => true,
-            ("metadata", Value::Object(metadata)) => covers_metadata(fields, metadata),
-            _ => covers_field(fields, name, value),
-        })
+use crate::failure::Problem;
+use crate::step::{ObjectId, ObjectKind};
+
+/// Who asks: a grid, and how its children are labelled.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// Uid that the children's owner references name.
+    pub uid: &'a str,
+    /// The value of [`label::GRID_SELECTOR`] on its children.
+    pub selector: &'a str,
 }
 
-fn covers_metadata(fields: &Map<String, Value>, metadata: &Map<String, Value>) -> bool {
-    let listed: Map<String, Value> = metadata
-        .iter()
-        .filter(|(name, _)| !UNLISTED_METADATA.contains(&name.as_str()))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    listed.is_empty() || covers_field(fields, "metadata", &Value::Object(listed))
+/// Who owns an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// Controlled by the grid.
+    Ours,
+    /// Nobody's, but labelled as the grid's.
+    Orphan,
+    /// Somebody else's; the words say whose.
+    Foreign(String),
 }
 
-fn covers_field(fields: &Map<String, Value>, name: &str, value: &Value) -> bool {
-    match value {
-        // Apply drops nulls, and an empty map or list of maps leaves nothing to list below it.
-        Value::Null => true,
-        Value::Object(map) if map.is_empty() => true,
-        Value::Array(items) if items.is_empty() => true,
-        _ => fields
-            .get(&format!("f:{name}"))
-            .is_some_and(|below| covers_value(below, value)),
-    }
+/// What a scan of all objects of a kind in a namespace showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameScan {
+    /// Names of objects that are somebody else's, and whose.
+    pub foreign: BTreeMap<String, String>,
+    /// Names of objects that are the grid's, or may be adopted: to be read as a whole.
+    pub ours: Vec<String>,
 }
 
-fn covers_value(fields: &Value, value: &Value) -> bool {
-    let Value::Object(fields) = fields else {
-        return false;
-    };
-    if is_leaf(fields) {
-        return true; // a scalar, or a map or list that is owned as a whole
-    }
-    match value {
-        Value::Object(map) => map
-            .iter()
-            .all(|(name, value)| covers_field(fields, name, value)),
-        Value::Array(items) => items.iter().all(|item| covers_item(fields, item)),
-        _ => false,
-    }
-}
-
-/// Nothing listed below: the whole value is owned.
-fn is_leaf(fields: &Map<String, Value>) -> bool {
-    fields.keys().all(|key| key == ".")
-}
-
-/// An item of a list with keys (`k:`) or of a set (`v:`).
-fn covers_item(fields: &Map<String, Value>, item: &Value) -> bool {
-    fields.iter().any(|(key, below)| {
-        if let Some(keys) = key.strip_prefix("k:") {
-            has_keys(item, keys) && covers_value(below, item)
-        } else if let Some(member) = key.strip_prefix("v:") {
-            serde_json::from_str::<Value>(member).is_ok_and(|member| member == *item)
-        } else {
-            false
+impl Owner<'_> {
+    /// Who owns an object, by its owner references and labels.
+    pub fn ownership(&self, metadata: &ObjectMeta) -> Ownership {
+        match controller(metadata) {
+            Some(owner) if owner.uid == self.uid => Ownership::Ours,
+            Some(owner) => Ownership::Foreign(format!("{} {}", owner.kind, owner.name)),
+            None if self.is_labelled(metadata) => Ownership::Orphan,
+            None => Ownership::Foreign("no controller".into()),
         }
+    }
+
+    /// Tells names that are ours from names that somebody else has.
+    pub fn scan_names<'m>(&self, objects: impl IntoIterator<Item = &'m ObjectMeta>) -> NameScan {
+        let mut scan = NameScan::default();
+        for metadata in objects {
+            let Some(name) = metadata.name.clone() else {
+                continue;
+            };
+            match self.ownership(metadata) {
+                Ownership::Foreign(whose) => drop(scan.foreign.insert(name, whose)),
+                Ownership::Ours | Ownership::Orphan => scan.ours.push(name),
+            }
+        }
+        scan
+    }
+
+    fn is_labelled(&self, metadata: &ObjectMeta) -> bool {
+        let labels = metadata.labels.as_ref();
+        let value = |key| labels.and_then(|all| all.get(key));
+        value(label::GRID_SELECTOR).is_some_and(|value| value == self.selector)
+            && value(label::GRID_UNIQ_KEY).is_some()
+    }
+}
+
+/// The controlling owner of an object.
+pub fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true))
+}
+
+/// The ownerReference that a grid puts on its children.
+pub(crate) fn owner_reference(kind: ObjectKind, metadata: &ObjectMeta) -> serde_json::Value {
+    let resource = kind.resource();
+    serde_json::json!({
+        "apiVersion": format!("{}/{}", resource.group, resource.version),
+        "kind": resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
     })
 }
 
-/// Whether an item is the one with these keys. A key the item leaves out has a default, which only
-/// the API server knows, so it says nothing.
-fn has_keys(item: &Value, keys: &str) -> bool {
-    let Ok(Value::Object(keys)) = serde_json::from_str::<Value>(keys) else {
-        return false;
-    };
-    keys.iter()
-        .all(|(key, value)| item.get(key).is_none_or(|own| own == value))
+/// The problem of a grid that needs a name which somebody else has.
+pub(crate) fn name_taken(id: &ObjectId, whose: &str) -> Problem {
+    Problem::new(
+        reason::NAME_TAKEN,
+        format!(
+            "{id} exists and is not this grid's ({whose}): delete or rename it, or rename the grid; \
+             it is left untouched"
+        ),
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::covers;
+    use super::*;
 
-    fn fields() -> serde_json::Value {
-        json!({
-            "f:metadata": { "f:labels": { "f:app": {} }, "f:ownerReferences": { "k:{\"uid\":\"u\"}": {} } },
-            "f:spec": {
-                "f:replicas": {},
-                "f:selector": {},
-                "f:template": { "f:spec": {
-                    "f:nodeSelector": {},
-                    "f:containers": { "k:{\"name\":\"a\"}": {
-                        ".": {}, "f:name": {}, "f:image": {},
-                        "f:ports": { "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": { ".": {}, "f:containerPort": {} } },
-                    } },
-                } },
-            },
-        })
-    }
+    const OWNER: Owner<'_> = Owner {
+        uid: "grid",
+        selector: "web",
+    };
 
-    fn applied() -> serde_json::Value {
-        json!({
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": { "name": "x", "uid": "1", "labels": { "app": "a" }, "ownerReferences": [{ "uid": "u", "kind": "G" }] },
-            "spec": {
-                "replicas": 2,
-                "selector": { "matchLabels": { "app": "a" } },
-                "template": { "metadata": {}, "spec": {
-                    "nodeSelector": { "zone": "b" },
-                    "containers": [{ "name": "a", "image": "i", "ports": [{ "containerPort": 80 }], "env": [] }],
-                } },
-            },
-        })
+    fn object(owner: Option<&str>, labels: &Value) -> ObjectMeta {
+        let owners: Vec<Value> = owner
+            .iter()
+            .map(|uid| json!({ "apiVersion": "v1", "kind": "DeploymentGrid", "name": "other", "uid": uid, "controller": true }))
+            .collect();
+        serde_json::from_value(
+            json!({ "name": "web-a", "labels": labels, "ownerReferences": owners }),
+        )
+        .unwrap()
     }
 
     #[test]
-    fn what_was_applied_and_left_alone_is_covered() {
-        assert!(covers(&fields(), &applied()));
-    }
-
-    #[test]
-    fn a_field_taken_over_by_somebody_else_is_not_covered() {
-        for pointer in [
-            "/f:spec/f:replicas",
-            "/f:metadata/f:labels/f:app",
-            "/f:spec/f:template/f:spec/f:containers/k:{\"name\":\"a\"}/f:image",
-            "/f:spec/f:template/f:spec/f:containers/k:{\"name\":\"a\"}/f:ports/k:{\"containerPort\":80,\"protocol\":\"TCP\"}",
+    fn an_object_is_ours_by_owner_adopted_by_labels_and_else_foreign() {
+        let ours = json!({ label::GRID_SELECTOR: "web", label::GRID_UNIQ_KEY: "zone" });
+        let foreign = |words: &str| Ownership::Foreign(words.into());
+        for (owner, labels, whose) in [
+            (Some("grid"), &ours, Ownership::Ours),
+            (Some("grid"), &json!({}), Ownership::Ours), // it lost our label: repaired
+            (None, &ours, Ownership::Orphan),
+            (
+                None,
+                &json!({ label::GRID_SELECTOR: "web" }),
+                foreign("no controller"),
+            ),
+            (
+                None,
+                &json!({ label::GRID_SELECTOR: "else", label::GRID_UNIQ_KEY: "zone" }),
+                foreign("no controller"),
+            ),
+            (None, &json!({}), foreign("no controller")),
+            (Some("else"), &ours, foreign("DeploymentGrid other")),
         ] {
-            let mut fields = fields();
-            let (parent, field) = pointer.rsplit_once('/').unwrap();
-            let parent = fields.pointer_mut(parent).unwrap().as_object_mut().unwrap();
-            assert!(parent.remove(field).is_some(), "{pointer}");
-            // A parent that would look like a leaf keeps a stranger, as on the server it would vanish itself.
-            parent.insert("f:other".into(), json!({}));
-            assert!(!covers(&fields, &applied()), "{pointer}");
+            assert_eq!(
+                OWNER.ownership(&object(owner, labels)),
+                whose,
+                "{owner:?} {labels}"
+            );
         }
     }
 
     #[test]
-    fn a_new_item_of_a_keyed_list_is_not_covered() {
-        let mut applied = applied();
-        applied["spec"]["template"]["spec"]["containers"]
-            .as_array_mut()
-            .unwrap()
-            .push(json!({ "name": "b", "image": "i" }));
-        assert!(!covers(&fields(), &applied));
-    }
-
-    #[test]
-    fn members_of_a_set_are_compared_by_value() {
-        let fields = json!({ "f:metadata": { "f:finalizers": { ".": {}, "v:\"a\"": {} } } });
-        assert!(covers(
-            &fields,
-            &json!({ "metadata": { "finalizers": ["a"] } })
-        ));
-        assert!(!covers(
-            &fields,
-            &json!({ "metadata": { "finalizers": ["a", "b"] } })
-        ));
+    fn an_owner_that_is_not_the_controller_claims_nothing() {
+        let mut object = object(Some("grid"), &json!({}));
+        object.owner_references.as_mut().unwrap()[0].controller = None;
+        assert_eq!(
+            OWNER.ownership(&object),
+            Ownership::Foreign("no controller".into())
+        );
     }
 }

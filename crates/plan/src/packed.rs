@@ -1,7 +1,7 @@
 //! JSON that is kept for long, or in great numbers, and seldom read.
 //!
 //! As a tree of maps a value needs five to ten times the memory of its text: a thousand workloads
-//! about to be applied would be most of what the controller ever holds.
+//! about to be applied would be most of the controller's memory.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub struct Packed(Box<str>);
 
 impl Packed {
-    /// The value.
+    /// Parses the text again.
     pub fn value(&self) -> Value {
         let Ok(value) = serde_json::from_str(&self.0) else {
             unreachable!("invariant: written from a value")

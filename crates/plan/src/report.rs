@@ -1,30 +1,30 @@
-//! What people hear about a pass: one notice per kind of trouble, one summary of what was done.
+//! The events of a pass: one notice per kind of problem, one summary of what was done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use edgegrid_api::names::reason;
 
 use crate::conditions::listed;
-use crate::failure::Trouble;
-use crate::grid_status::told;
+use crate::failure::Problem;
+use crate::grid_state::{Decision, State};
+use crate::grid_status::describe;
 use crate::notice::Notice;
-use crate::rollout::Hold;
-use crate::workload_grid::{Decision, State};
+use crate::rollout::WaitReason;
 
-/// A warning for each kind of trouble, however many units have it; the same words as long as the
-/// same units do, so that it is said once per change.
-pub fn warnings(decision: &Decision, troubles: &BTreeMap<String, Trouble>) -> Vec<Notice> {
-    let reasons: BTreeSet<&'static str> = troubles.values().map(|trouble| trouble.reason).collect();
+/// A warning for each kind of problem, however many units have it; the same words as long as the
+/// same units do, so that it is published once per change.
+pub fn warnings(decision: &Decision, problems: &BTreeMap<String, Problem>) -> Vec<Notice> {
+    let reasons: BTreeSet<&'static str> = problems.values().map(|problem| problem.reason).collect();
     let mut warnings: Vec<Notice> = reasons
         .into_iter()
-        .map(|reason| Notice::warning(reason, told(reason, troubles)))
+        .map(|reason| Notice::warning(reason, describe(reason, problems)))
         .collect();
-    if let Some(Hold::Stopped(late)) = &decision.wave.hold {
+    if let Some(WaitReason::Stopped(late)) = &decision.batch.wait_reason {
         let late = listed(late.iter().map(String::as_str));
         let message = format!(
             "the rollout stops: {late} got the new template and did not become Available in time; {} more units keep \
              what they have",
-            decision.wave.waiting.len()
+            decision.batch.waiting.len()
         );
         warnings.push(Notice::warning(reason::ROLLOUT_STOPPED, message));
     }
@@ -42,7 +42,7 @@ pub fn summary(decision: &Decision, done: &BTreeSet<String>) -> Option<Notice> {
     };
     let removed = done
         .iter()
-        .filter(|unit| !unit.is_empty() && !decision.units.contains_key(*unit))
+        .filter(|unit| !decision.units.contains_key(*unit))
         .map(String::as_str)
         .collect();
     let parts: Vec<String> = [
@@ -63,10 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_units_with_one_trouble_are_one_warning() {
-        let trouble = || Trouble::new(reason::REFUSED, "exceeded quota");
-        let troubles = BTreeMap::from([("a".to_owned(), trouble()), ("b".to_owned(), trouble())]);
-        let warnings = warnings(&Decision::default(), &troubles);
+    fn many_units_with_one_problem_are_one_warning() {
+        let problem = || Problem::new(reason::REFUSED, "exceeded quota");
+        let problems = BTreeMap::from([("a".to_owned(), problem()), ("b".to_owned(), problem())]);
+        let warnings = warnings(&Decision::default(), &problems);
         assert_eq!(
             warnings,
             [Notice::warning(

@@ -1,8 +1,8 @@
 //! Unit by unit: which of the units that should get another template get it now.
 //!
 //! ```text
-//! outdated ──(a place is free)──► changed, in flight ──► Available: its place is free again
-//!                                        └─(not Available after its progress deadline)─► the wave stops
+//! outdated ──(below the limit)──► changed, in flight ──► Available: no longer in flight
+//!                                        └─(not Available after its progress deadline)─► the rollout stops
 //! ```
 //!
 //! Nothing is remembered: a changed workload carries the moment of its change, and the rest
@@ -16,8 +16,9 @@ use edgegrid_api::names::annotation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::grid::{Template, Workload};
+use crate::grid::Template;
 use crate::observed::Child;
+use crate::workload_kind::WorkloadKind;
 
 /// Time that a changed workload has to become Available unless its template says otherwise.
 const PROGRESS_DEADLINE: Duration = Duration::from_mins(10);
@@ -25,45 +26,45 @@ const PROGRESS_DEADLINE: Duration = Duration::from_mins(10);
 /// A unit that was changed and is not yet Available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InFlight {
-    /// The unit.
+    /// Name of the unit.
     pub unit: String,
     /// When it should have become Available; `None` if that is not known yet.
     pub deadline: Option<Timestamp>,
 }
 
-/// Which units are changed now, and how the wave stands.
+/// Which units are changed now, and which wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wave {
+pub struct Batch {
     /// Units to change now.
-    pub go: BTreeSet<String>,
+    pub change: BTreeSet<String>,
     /// Units that are to be changed later.
     pub waiting: BTreeSet<String>,
     /// Units that are changed and not yet Available.
     pub in_flight: BTreeSet<String>,
     /// Why the waiting ones wait.
-    pub hold: Option<Hold>,
+    pub wait_reason: Option<WaitReason>,
     /// When a unit in flight runs out of time.
     pub next_deadline: Option<Timestamp>,
 }
 
 /// Why no further unit is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// The user said so.
+pub enum WaitReason {
+    /// `spec.rollout.paused` is set.
     Paused,
-    /// As many as may be are in flight.
-    Full,
+    /// `spec.rollout.maxConcurrentUnits` are in flight.
+    LimitReached,
     /// These units were changed and did not become Available in time.
     Stopped(BTreeSet<String>),
 }
 
 /// Decides which of the `outdated` units are changed now.
-pub fn wave(
+pub fn next_batch(
     rollout: &Rollout,
     outdated: &BTreeSet<String>,
     in_flight: Vec<InFlight>,
     now: Timestamp,
-) -> Wave {
+) -> Batch {
     let limit = rollout
         .max_concurrent_units
         .map(|units| usize::try_from(units).unwrap_or(0).max(1));
@@ -73,54 +74,54 @@ pub fn wave(
         .filter(|unit| is_late(unit))
         .map(|unit| unit.unit.clone())
         .collect();
-    let go = match limit {
+    let change = match limit {
         _ if rollout.paused => BTreeSet::new(),
         None => outdated.clone(),
         Some(_) if !late.is_empty() => BTreeSet::new(),
         Some(limit) => chosen(outdated, &in_flight, limit),
     };
-    let waiting: BTreeSet<String> = outdated.difference(&go).cloned().collect();
-    let hold = match () {
+    let waiting: BTreeSet<String> = outdated.difference(&change).cloned().collect();
+    let wait_reason = match () {
         () if waiting.is_empty() => None,
-        () if rollout.paused => Some(Hold::Paused),
-        () if !late.is_empty() => Some(Hold::Stopped(late)),
-        () => Some(Hold::Full),
+        () if rollout.paused => Some(WaitReason::Paused),
+        () if !late.is_empty() => Some(WaitReason::Stopped(late)),
+        () => Some(WaitReason::LimitReached),
     };
-    Wave {
+    Batch {
         next_deadline: in_flight
             .iter()
             .filter_map(|unit| unit.deadline)
             .filter(|deadline| *deadline > now)
             .min(),
         in_flight: in_flight.into_iter().map(|unit| unit.unit).collect(),
-        go,
+        change,
         waiting,
-        hold,
+        wait_reason,
     }
 }
 
-/// The outdated units that are changed now: those in flight with an earlier template, whose place is
-/// theirs already and for whom a new template may be the way out, and as many others as have room. With
-/// fewer places than units in flight, as after the limit was lowered, even those take turns.
+/// The outdated units that are changed now: those in flight with an earlier template, which count against
+/// the limit already and for which a new template may be the way out, and as many others as the limit
+/// leaves room for. With more units in flight than the limit, as after it was lowered, even those take turns.
 fn chosen(outdated: &BTreeSet<String>, in_flight: &[InFlight], limit: usize) -> BTreeSet<String> {
     let flying: BTreeSet<&String> = in_flight.iter().map(|unit| &unit.unit).collect();
     let (again, others): (Vec<_>, Vec<_>) = outdated.iter().partition(|unit| flying.contains(unit));
     let current = flying.len().saturating_sub(again.len());
-    let places = limit.saturating_sub(flying.len());
+    let room = limit.saturating_sub(flying.len());
     again
         .into_iter()
         .take(limit.saturating_sub(current))
-        .chain(others.into_iter().take(places))
+        .chain(others.into_iter().take(room))
         .cloned()
         .collect()
 }
 
 /// When a changed workload should be Available; `None` if it was never changed.
-pub fn deadline(workload: Workload, template: &Template, child: &Child) -> Option<Timestamp> {
+pub fn deadline(workload: WorkloadKind, template: &Template, child: &Child) -> Option<Timestamp> {
     let changed: Timestamp = child.annotation(annotation::CHANGED_AT)?.parse().ok()?;
     let seconds = template.spec["progressDeadlineSeconds"].as_u64();
     let own = seconds
-        .filter(|_| workload == Workload::Deployment)
+        .filter(|_| workload == WorkloadKind::Deployment)
         .map(Duration::from_secs);
     changed
         .checked_add(own.unwrap_or(PROGRESS_DEADLINE))
@@ -129,14 +130,14 @@ pub fn deadline(workload: Workload, template: &Template, child: &Child) -> Optio
 }
 
 /// Whether a workload runs what its spec says, all of it and Available.
-pub fn is_available(workload: Workload, template: &Template, child: &Child) -> bool {
+pub fn is_available(workload: WorkloadKind, template: &Template, child: &Child) -> bool {
     let generation = child.metadata.generation.unwrap_or(0);
     if child.count("observedGeneration") < generation {
         return false;
     }
     let wanted = i64::from(child.spec.replicas.unwrap_or(1));
     match workload {
-        Workload::Deployment => {
+        WorkloadKind::Deployment => {
             child.count("updatedReplicas") >= wanted
                 && child.count("replicas") <= child.count("updatedReplicas")
                 && child.count("availableReplicas") >= wanted
@@ -144,7 +145,7 @@ pub fn is_available(workload: Workload, template: &Template, child: &Child) -> b
                     .condition("Available")
                     .is_none_or(|condition| condition.status == "True")
         }
-        Workload::StatefulSet => {
+        WorkloadKind::StatefulSet => {
             let updated = wanted - partition(template).min(wanted);
             let runs_all = child.count("availableReplicas") >= wanted;
             runs_all && (waits_for_deletion(template) || is_updated(child, updated))
@@ -208,9 +209,9 @@ mod tests {
             (Some(2), vec![flying("x", 5), flying("y", 5)], units(&[])),
             (Some(0), vec![], units(&["a"])),
         ] {
-            let wave = wave(&rollout(max, false), &outdated(), in_flight, NOW);
-            assert_eq!(wave.go, go, "{max:?}");
-            assert_eq!(wave.go.len() + wave.waiting.len(), 4);
+            let batch = next_batch(&rollout(max, false), &outdated(), in_flight, NOW);
+            assert_eq!(batch.change, go, "{max:?}");
+            assert_eq!(batch.change.len() + batch.waiting.len(), 4);
         }
     }
 
@@ -221,7 +222,7 @@ mod tests {
             deadline: None,
         };
         let go = |outdated: &[&str], in_flight| {
-            wave(&rollout(Some(1), false), &units(outdated), in_flight, NOW).go
+            next_batch(&rollout(Some(1), false), &units(outdated), in_flight, NOW).change
         };
         let both = || vec![earlier("a"), earlier("b")];
         assert_eq!(go(&["a", "b", "c"], both()), units(&["a"]));
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_in_flight_with_an_earlier_template_is_changed_again_in_its_own_place() {
+    fn a_unit_in_flight_with_an_earlier_template_is_changed_again_and_counts_once() {
         let in_flight = || {
             vec![InFlight {
                 unit: "c".into(),
@@ -239,31 +240,34 @@ mod tests {
         };
         let outdated = units(&["a", "b", "c"]);
         for (max, go) in [(1, units(&["c"])), (2, units(&["a", "c"]))] {
-            let wave = wave(&rollout(Some(max), false), &outdated, in_flight(), NOW);
-            assert_eq!(wave.go, go, "{max}");
+            let batch = next_batch(&rollout(Some(max), false), &outdated, in_flight(), NOW);
+            assert_eq!(batch.change, go, "{max}");
         }
     }
 
     #[test]
     fn a_pause_keeps_all_units_as_they_are() {
-        let wave = wave(&rollout(None, true), &units(&["a"]), vec![], NOW);
-        assert_eq!((wave.go, wave.hold), (units(&[]), Some(Hold::Paused)));
+        let batch = next_batch(&rollout(None, true), &units(&["a"]), vec![], NOW);
+        assert_eq!(
+            (batch.change, batch.wait_reason),
+            (units(&[]), Some(WaitReason::Paused))
+        );
     }
 
     #[test]
-    fn a_unit_that_is_late_stops_the_wave() {
+    fn a_unit_that_is_late_stops_the_rollout() {
         let in_flight = vec![flying("x", 0)];
-        let wave = wave(&rollout(Some(3), false), &units(&["a"]), in_flight, NOW);
-        assert_eq!(wave.go, units(&[]));
-        assert_eq!(wave.hold, Some(Hold::Stopped(units(&["x"]))));
+        let batch = next_batch(&rollout(Some(3), false), &units(&["a"]), in_flight, NOW);
+        assert_eq!(batch.change, units(&[]));
+        assert_eq!(batch.wait_reason, Some(WaitReason::Stopped(units(&["x"]))));
     }
 
     #[test]
     fn the_next_deadline_is_when_to_look_again() {
         let in_flight = vec![flying("x", 30), flying("y", 10), flying("z", -1)];
-        let wave = wave(&rollout(Some(9), false), &units(&[]), in_flight, NOW);
-        assert_eq!(wave.next_deadline, flying("y", 10).deadline);
-        assert_eq!(wave.hold, None);
+        let batch = next_batch(&rollout(Some(9), false), &units(&[]), in_flight, NOW);
+        assert_eq!(batch.next_deadline, flying("y", 10).deadline);
+        assert_eq!(batch.wait_reason, None);
     }
 
     fn child(spec: &Value, status: &Value) -> Child {
@@ -285,11 +289,11 @@ mod tests {
             "observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3,
             "conditions": [{ "type": "Available", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
         });
-        let judge = |status: &Value| {
+        let available = |status: &Value| {
             let child = child(&json!({ "replicas": 3 }), status);
-            is_available(Workload::Deployment, &template(&json!({})), &child)
+            is_available(WorkloadKind::Deployment, &template(&json!({})), &child)
         };
-        assert!(judge(&done));
+        assert!(available(&done));
         for (field, value) in [
             ("observedGeneration", json!(1)), // it has not been looked at
             ("updatedReplicas", json!(2)),    // old pods are what is Available
@@ -302,26 +306,32 @@ mod tests {
         ] {
             let mut status = done.clone();
             status[field] = value;
-            assert!(!judge(&status), "{field}");
+            assert!(!available(&status), "{field}");
         }
     }
 
     #[test]
     fn a_stateful_set_is_available_when_all_pods_it_updates_are() {
-        let judge = |strategy: &Value, updated: i64| {
+        let available = |strategy: &Value, updated: i64| {
             let status = json!({
                 "observedGeneration": 2, "replicas": 3, "availableReplicas": 3, "updatedReplicas": updated,
                 "currentRevision": "a", "updateRevision": "b",
             });
             let child = child(&json!({ "replicas": 3 }), &status);
             let template = template(&json!({ "updateStrategy": strategy }));
-            is_available(Workload::StatefulSet, &template, &child)
+            is_available(WorkloadKind::StatefulSet, &template, &child)
         };
-        assert!(judge(&json!({}), 3));
-        assert!(!judge(&json!({}), 2));
-        assert!(judge(&json!({ "rollingUpdate": { "partition": 2 } }), 1));
-        assert!(!judge(&json!({ "rollingUpdate": { "partition": 2 } }), 0));
-        assert!(judge(&json!({ "type": "OnDelete" }), 0));
+        assert!(available(&json!({}), 3));
+        assert!(!available(&json!({}), 2));
+        assert!(available(
+            &json!({ "rollingUpdate": { "partition": 2 } }),
+            1
+        ));
+        assert!(!available(
+            &json!({ "rollingUpdate": { "partition": 2 } }),
+            0
+        ));
+        assert!(available(&json!({ "type": "OnDelete" }), 0));
     }
 
     #[test]
@@ -330,7 +340,7 @@ mod tests {
         let template = template(&json!({ "progressDeadlineSeconds": 30 }));
         let left =
             |workload| deadline(workload, &template, &child).map(|end| (end - NOW).get_seconds());
-        assert_eq!(left(Workload::Deployment), Some(30));
-        assert_eq!(left(Workload::StatefulSet), Some(600));
+        assert_eq!(left(WorkloadKind::Deployment), Some(30));
+        assert_eq!(left(WorkloadKind::StatefulSet), Some(600));
     }
 }

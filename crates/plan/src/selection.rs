@@ -1,10 +1,10 @@
-//! Whom a selector picks: labels that are equal, label requirements, annotations that are equal.
+//! Which objects a selector picks: labels that are equal, label requirements, annotations that are equal.
 //!
 //! An empty selector picks nobody, for NodeUnits as for NodeGroups: SuperEdge's two kinds
 //! disagreed, and "everybody" is never what an empty field means.
 //!
-//! What a unit itself has written must not push nodes out of it again: a selector "without the
-//! label x" in a unit that sets x would otherwise take a node in and throw it out for ever. So
+//! What a NodeUnit itself has written must not push nodes out of it again: a selector "without the
+//! label x" in a NodeUnit that sets x would otherwise take a node in and throw it out for ever. So
 //! requirements that something is *not* there pass over labels that are the asker's own.
 
 use std::collections::BTreeMap;
@@ -46,13 +46,13 @@ pub fn picks(
         && has_all(object.annotations.as_ref(), &selector.annotations)
         && selector.match_expressions.iter().all(|asked| {
             let value = label(&asked.key);
-            let foreign = value.filter(|value| !is_own(&asked.key, value));
-            requirement(asked).is_some_and(|asked| asked.holds(value, foreign))
+            let others = value.filter(|value| !is_own(&asked.key, value));
+            requirement(asked).is_some_and(|asked| asked.is_met(value, others))
         })
 }
 
 /// Requirements that mean nothing, in words. A selector that has one picks nobody.
-pub fn complaints(selector: &Selector) -> Vec<String> {
+pub fn field_errors(selector: &Selector) -> Vec<String> {
     let meaningless = selector
         .match_expressions
         .iter()
@@ -79,14 +79,14 @@ fn requirement(asked: &LabelSelectorRequirement) -> Option<Requirement<'_>> {
 }
 
 impl Requirement<'_> {
-    /// `value` is the label's, `foreign` the same unless the label is the asker's own.
-    fn holds(&self, value: Option<&str>, foreign: Option<&str>) -> bool {
+    /// Whether the requirement is met. `value` is the label's, `others` the same unless the label is the asker's own.
+    fn is_met(&self, value: Option<&str>, others: Option<&str>) -> bool {
         let is_in = |values: &[String], value: &str| values.iter().any(|one| one == value);
         match self {
             Self::In(values) => value.is_some_and(|value| is_in(values, value)),
-            Self::NotIn(values) => !foreign.is_some_and(|value| is_in(values, value)),
+            Self::NotIn(values) => !others.is_some_and(|value| is_in(values, value)),
             Self::Exists => value.is_some(),
-            Self::DoesNotExist => foreign.is_none(),
+            Self::DoesNotExist => others.is_none(),
         }
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requirement_without_meaning_picks_nobody_and_is_complained_about() {
+    fn a_requirement_without_meaning_picks_nobody_and_is_reported() {
         for (operator, values) in [("In", vec![]), ("Exists", vec!["x"]), ("Gt", vec!["1"])] {
             let selector = json!({ "matchExpressions": [{ "key": "a", "operator": operator, "values": values }] });
             assert!(!selects(
@@ -161,7 +161,7 @@ mod tests {
                 json!({ "labels": { "a": "1" } })
             ));
             let selector: Selector = serde_json::from_value(selector).unwrap();
-            assert_eq!(complaints(&selector).len(), 1, "{operator}");
+            assert_eq!(field_errors(&selector).len(), 1, "{operator}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! A ServiceGrid: one Service for all units, told by an annotation to keep traffic in its unit.
+//! A ServiceGrid: one Service for all units, with an annotation that keeps traffic in its unit.
 //!
 //! What the API server allocates (addresses, IP families, node ports) is never applied by us unless
 //! the template names it, so it stays.
@@ -11,20 +11,20 @@ use edgegrid_api::names::{self, annotation, manager, reason};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::claims::{Owner, Whose, name_taken, owner_reference};
-use crate::failure::{Failure, Trouble, immutable_trouble};
+use crate::applied_fields::covers;
+use crate::digest::digest;
+use crate::failure::{Failure, Problem, immutable_problem};
 use crate::grid::without_nulls;
-use crate::judge::Judged;
+use crate::grid_state::{SettledAt, State};
 use crate::notice::Notice;
 use crate::observed::Child;
-use crate::ownership::covers;
+use crate::ownership::{Owner, Ownership, name_taken, owner_reference};
 use crate::packed::Packed;
-use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
+use crate::step::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, RECHECK_INTERVAL, Step};
 use crate::takeover::{Takeover, drop_entries};
 use crate::topology_keys::topology_keys;
-use crate::units::{digest, label_value};
+use crate::unit_names::label_value;
 use crate::workload::grid_labels;
-use crate::workload_grid::{LOOK_AGAIN, State, recheck_at};
 
 /// The address of a Service that has none.
 const HEADLESS: &str = "None";
@@ -34,46 +34,46 @@ const HEADLESS: &str = "None";
 pub struct World<'a> {
     /// Services that carry the grid's label or are controlled by it.
     pub children: Vec<Arc<Child>>,
-    /// Whether names were looked at in this pass, so that one not known to be taken is free.
-    pub looked: bool,
+    /// Whether names were scanned in this pass, so that one not known to be taken is free.
+    pub names_scanned: bool,
     /// Names that somebody else has, and who.
     pub foreign: BTreeMap<String, String>,
     /// Names whose last write of ours the caches do not show yet.
     pub pending: BTreeSet<String>,
-    /// How the last write failed.
+    /// How the last write of the Service failed.
     pub failure: Option<&'a Failure>,
-    /// What an earlier pass found settled.
-    pub judged: Option<&'a Judged>,
+    /// The Service as an earlier pass found it settled.
+    pub settled: Option<&'a SettledAt>,
 }
 
 /// What was decided about a ServiceGrid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// What to write.
+    /// What to write, and when to look again.
     pub plan: Plan,
-    /// The wanted name is not known to be ours or free: look at all names, then decide again.
-    pub needs_look: bool,
+    /// The wanted name is not known to be ours or free: scan all names, then decide again.
+    pub needs_name_scan: bool,
     /// The Service as it is.
     pub service: Option<Arc<Child>>,
     /// What is to be done about it.
     pub state: State,
-    /// What a write would try.
-    pub of: String,
-    /// What is settled, for the next pass.
-    pub judged: Option<Judged>,
+    /// Hash of what a write would try: compared with what failed.
+    pub attempt_hash: String,
+    /// The Service if it is settled, for the next pass.
+    pub settled: Option<SettledAt>,
     /// Why the grid's own `topologyKeys` are not used.
-    pub malformed: Option<Trouble>,
+    pub malformed: Option<Problem>,
 }
 
 /// Decides what a grid's Service should become.
 pub fn decide(grid: &ServiceGrid, world: &World<'_>, now: Timestamp) -> Decision {
     let mut decision = Decision {
         plan: Plan::default(),
-        needs_look: false,
+        needs_name_scan: false,
         service: None,
         state: State::Settled,
-        of: String::new(),
-        judged: None,
+        attempt_hash: String::new(),
+        settled: None,
         malformed: None,
     };
     if grid.metadata.deletion_timestamp.is_some() {
@@ -91,23 +91,23 @@ pub fn decide(grid: &ServiceGrid, world: &World<'_>, now: Timestamp) -> Decision
             .plan
             .notices
             .push(Notice::warning(reason::EMPTY, message));
-        decision.state = State::Held(Trouble::new(reason::EMPTY, message));
+        decision.state = State::Blocked(Problem::new(reason::EMPTY, message));
         return decision;
     };
     let planner = Planner::new(grid, world, now);
     planner.remove_unwanted(&mut decision.plan);
     decision.service = planner.named().cloned();
     decision.state = match planner.claim() {
-        Ok(()) if grid.spec.template.is_none() => State::Held(Trouble::new(
+        Ok(()) if grid.spec.template.is_none() => State::Blocked(Problem::new(
             reason::TEMPLATE_MISSING,
             "spec.template is missing: write the spec of a Service there",
         )),
         Ok(()) => planner.compare(key, &mut decision),
         Err(state) => state,
     };
-    decision.needs_look = decision.state == State::Unknown;
-    if matches!(&decision.state, State::Held(trouble) if trouble.reason == reason::NAME_TAKEN) {
-        decision.plan.recheck_after(LOOK_AGAIN);
+    decision.needs_name_scan = decision.state == State::Unknown;
+    if matches!(&decision.state, State::Blocked(problem) if problem.reason == reason::NAME_TAKEN) {
+        decision.plan.recheck_after(RECHECK_INTERVAL);
     }
     if decision.state == State::Retrying
         && let Some(left) = world.failure.and_then(|failure| failure.remaining(now))
@@ -118,7 +118,7 @@ pub fn decide(grid: &ServiceGrid, world: &World<'_>, now: Timestamp) -> Decision
 }
 
 /// The Service we want, without the hash of what is applied.
-pub fn body(grid: &ServiceGrid, key: &str) -> (Value, Option<Trouble>) {
+pub fn body(grid: &ServiceGrid, key: &str) -> (Value, Option<Problem>) {
     let name = grid.metadata.name.as_deref().unwrap_or_default();
     let (keys, malformed) = topology_keys(&grid.metadata, key);
     let mut annotations = grid.metadata.annotations.clone().unwrap_or_default();
@@ -138,7 +138,7 @@ pub fn body(grid: &ServiceGrid, key: &str) -> (Value, Option<Trouble>) {
         "metadata": {
             "labels": grid_labels(grid.metadata.labels.as_ref(), name, key),
             "annotations": annotations,
-            "ownerReferences": [owner_reference(Kind::ServiceGrid, &grid.metadata)],
+            "ownerReferences": [owner_reference(ObjectKind::ServiceGrid, &grid.metadata)],
         },
         "spec": spec,
     });
@@ -167,7 +167,7 @@ impl<'a> Planner<'a> {
 
     fn id(&self, name: &str) -> ObjectId {
         let namespace = self.grid.metadata.namespace.as_deref().unwrap_or_default();
-        ObjectId::namespaced(Kind::Service, namespace, name)
+        ObjectId::namespaced(ObjectKind::Service, namespace, name)
     }
 
     fn owner(&self) -> Owner<'_> {
@@ -190,39 +190,39 @@ impl<'a> Planner<'a> {
             };
             let is_unwanted = *name != self.name
                 && child.metadata.deletion_timestamp.is_none()
-                && self.owner().whose(&child.metadata) == Whose::Ours;
+                && self.owner().ownership(&child.metadata) == Ownership::Ours;
             if is_unwanted {
                 let (id, uid) = (self.id(name), uid.clone());
-                plan.push(Plan::WHOLE, Step::Delete { id, uid });
+                plan.push(Step::Delete { id, uid });
             }
         }
     }
 
     /// Whether the name is ours to write.
     fn claim(&self) -> Result<(), State> {
-        let taken = |whose: &str| State::Held(name_taken(&self.id(&self.name), whose));
+        let taken = |whose: &str| State::Blocked(name_taken(&self.id(&self.name), whose));
         if self.world.pending.contains(&self.name) {
             return Err(State::Pending);
         }
         let Some(child) = self.named() else {
             return match self.world.foreign.get(&self.name) {
                 Some(whose) => Err(taken(whose)),
-                None if self.world.looked => Ok(()),
+                None if self.world.names_scanned => Ok(()),
                 None => Err(State::Unknown),
             };
         };
-        match self.owner().whose(&child.metadata) {
-            Whose::Foreign(whose) => Err(taken(&whose)),
+        match self.owner().ownership(&child.metadata) {
+            Ownership::Foreign(whose) => Err(taken(&whose)),
             _ if child.metadata.deletion_timestamp.is_some() => Err(State::Pending),
-            Whose::Ours | Whose::Orphan => Ok(()),
+            Ownership::Ours | Ownership::Orphan => Ok(()),
         }
     }
 
     /// Compares what there is with what is wanted.
     fn compare(&self, key: &str, decision: &mut Decision) -> State {
         let (mut body, malformed) = body(self.grid, key);
-        if let Some(trouble) = &malformed {
-            let notice = Notice::warning(trouble.reason, trouble.message.clone());
+        if let Some(problem) = &malformed {
+            let notice = Notice::warning(problem.reason, problem.message.clone());
             decision.plan.notices.push(notice);
         }
         decision.malformed = malformed;
@@ -231,13 +231,13 @@ impl<'a> Planner<'a> {
         let child = self.named();
         let id = self.id(&self.name);
         let Some(child) = child else {
-            decision.of = applied;
+            decision.attempt_hash = applied;
             return self.write(&body, Claim::Free, decision);
         };
-        let takeover = Takeover::of(&child.metadata, self.now);
+        let takeover = Takeover::from_metadata(&child.metadata, self.now);
         if let Takeover::Contested { until } = takeover {
-            recheck_at(&mut decision.plan, until, self.now);
-            return State::Held(Takeover::trouble(&id));
+            decision.plan.recheck_at(until, self.now);
+            return State::Blocked(Takeover::contested_problem(&id));
         }
         let spec = &child.spec;
         if is_headless(spec.cluster_ip.as_deref())
@@ -245,23 +245,23 @@ impl<'a> Planner<'a> {
             && spec.cluster_ip.as_deref().is_some_and(|ip| !ip.is_empty())
         {
             let field = "spec.clusterIP (headless or not)";
-            return State::Held(immutable_trouble(field));
+            return State::Blocked(immutable_problem(field));
         }
-        decision.of = digest(&format!("{applied} {:?}", child.metadata.uid));
-        let judged = Judged {
+        decision.attempt_hash = digest(&format!("{applied} {:?}", child.metadata.uid));
+        let settled = SettledAt {
             grid: applied.clone(),
             resource_version: child.metadata.resource_version.clone().unwrap_or_default(),
         };
         let is_as_applied =
-            self.world.judged == Some(&judged) || is_as_applied(child, &applied, &body);
+            self.world.settled == Some(&settled) || is_as_applied(child, &applied, &body);
         match takeover {
             Takeover::Done if is_as_applied => {
-                decision.judged = Some(judged);
+                decision.settled = Some(settled);
                 State::Settled
             }
-            Takeover::Due(places) if is_as_applied => {
-                if let Some(step) = drop_entries(id, &child.metadata, &places) {
-                    decision.plan.push(Plan::WHOLE, step);
+            Takeover::Due(indexes) if is_as_applied => {
+                if let Some(step) = drop_entries(id, &child.metadata, &indexes) {
+                    decision.plan.push(step);
                 }
                 State::Repair
             }
@@ -274,7 +274,7 @@ impl<'a> Planner<'a> {
 
     fn write(&self, body: &Value, claim: Claim, decision: &mut Decision) -> State {
         let failure = self.world.failure;
-        if failure.is_some_and(|failure| failure.holds_back(&decision.of, self.now)) {
+        if failure.is_some_and(|failure| failure.is_backing_off(&decision.attempt_hash, self.now)) {
             return State::Retrying;
         }
         let state = match claim {
@@ -287,7 +287,7 @@ impl<'a> Planner<'a> {
             claim,
             manager: Manager::Edgegrid,
         };
-        decision.plan.push(Plan::WHOLE, Step::Apply(apply));
+        decision.plan.push(Step::Apply(apply));
         state
     }
 }

@@ -6,19 +6,19 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::conditions::Conditions;
-use crate::failure::{Failure, Trouble};
+use crate::failure::{Failure, Problem};
+use crate::grid_state::State;
 use crate::notice::Notice;
 use crate::service_grid::Decision;
-use crate::workload_grid::State;
 
 /// What keeps the Service from being as wanted.
-pub fn trouble(decision: &Decision, failure: Option<&Failure>) -> Option<Trouble> {
+pub fn problem(decision: &Decision, failure: Option<&Failure>) -> Option<Problem> {
     match &decision.state {
-        State::Held(trouble) => Some(trouble.clone()),
+        State::Blocked(problem) => Some(problem.clone()),
         State::Settled => None,
         _ => failure
-            .filter(|failure| failure.matters())
-            .map(|failure| failure.trouble.clone()),
+            .filter(|failure| failure.is_reportable())
+            .map(|failure| failure.problem.clone()),
     }
 }
 
@@ -32,9 +32,9 @@ pub fn status(
     let earlier = grid.status.as_ref();
     let before = earlier.map_or(&[][..], |status| status.conditions.as_slice());
     let make = Conditions::new(before, grid.metadata.generation, now);
-    let trouble = trouble(decision, failure);
+    let problem = problem(decision, failure);
     let service = decision.service.as_ref().filter(|_| {
-        !matches!(&decision.state, State::Held(trouble) if trouble.reason == reason::NAME_TAKEN)
+        !matches!(&decision.state, State::Blocked(problem) if problem.reason == reason::NAME_TAKEN)
     });
     let balancer = service
         .and_then(|service| service.status.get("loadBalancer"))
@@ -46,28 +46,28 @@ pub fn status(
     ServiceGridStatus {
         service: service.and_then(|service| service.metadata.name.clone()),
         observed_generation: grid.metadata.generation,
-        conditions: conditions(&make, decision, trouble.as_ref()),
+        conditions: conditions(&make, decision, problem.as_ref()),
         load_balancer: balancer.and_then(|balancer| serde_json::from_value(balancer.clone()).ok()),
         members: None,
     }
 }
 
-/// What people should hear.
+/// The warnings that are published as events.
 pub fn warnings(decision: &Decision, failure: Option<&Failure>) -> Vec<Notice> {
-    let troubles = trouble(decision, failure).into_iter();
-    troubles
-        .map(|trouble| Notice::warning(trouble.reason, trouble.message))
+    let problems = problem(decision, failure).into_iter();
+    problems
+        .map(|problem| Notice::warning(problem.reason, problem.message))
         .collect()
 }
 
 fn conditions(
     make: &Conditions<'_>,
     decision: &Decision,
-    trouble: Option<&Trouble>,
+    problem: Option<&Problem>,
 ) -> Vec<Condition> {
     let is_settled = decision.state == State::Settled;
-    let (reason, message) = match trouble {
-        Some(trouble) => (trouble.reason, trouble.message.clone()),
+    let (reason, message) = match problem {
+        Some(problem) => (problem.reason, problem.message.clone()),
         None if is_settled => (
             reason::AS_WANTED,
             "the Service is as the grid asks for".to_owned(),
@@ -79,8 +79,8 @@ fn conditions(
     };
     let mut conditions = vec![
         make.make(condition::READY, is_settled, reason, message.clone()),
-        match trouble {
-            Some(trouble) => make.make(condition::DEGRADED, true, trouble.reason, message.clone()),
+        match problem {
+            Some(problem) => make.make(condition::DEGRADED, true, problem.reason, message.clone()),
             None => make.make(
                 condition::DEGRADED,
                 false,
@@ -97,14 +97,14 @@ fn conditions(
     ];
     let found = special
         .iter()
-        .find(|(_, reason)| trouble.is_some_and(|trouble| trouble.reason == *reason));
+        .find(|(_, reason)| problem.is_some_and(|problem| problem.reason == *reason));
     conditions.extend(found.map(|(type_, reason)| make.make(type_, true, reason, message)));
-    conditions.extend(decision.malformed.as_ref().map(|trouble| {
+    conditions.extend(decision.malformed.as_ref().map(|problem| {
         make.make(
             condition::TOPOLOGY_KEYS_MALFORMED,
             true,
-            trouble.reason,
-            trouble.message.clone(),
+            problem.reason,
+            problem.message.clone(),
         )
     }));
     conditions

@@ -7,74 +7,135 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde_json::Value;
+use jiff::Timestamp;
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
 
 use crate::notice::Notice;
 use crate::packed::Packed;
 
+/// How often something is checked again that no watch shows: a name that somebody else has, a namespace.
+pub const RECHECK_INTERVAL: Duration = Duration::from_mins(1);
+
 /// What should be done now, decided from one look at the world.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Steps by unit: those of one unit run in order and stop at its first failure; units run
-    /// side by side and never stop each other. Plans without units use [`Plan::WHOLE`].
-    pub units: BTreeMap<String, Vec<Step>>,
-    /// What people should hear about. The caller says each only once per change.
+    /// Steps by scope: those of one scope run in order and stop at its first failure; scopes run
+    /// side by side and never stop each other.
+    pub steps: BTreeMap<Scope, Vec<Step>>,
+    /// What is worth an Event. The caller publishes each only once per change.
     pub notices: Vec<Notice>,
     /// When to look again though nothing changed.
     pub recheck: Option<Duration>,
 }
 
-impl Plan {
-    /// Key of the steps that belong to no unit. No label value is empty in a unit, so it is free.
-    pub const WHOLE: &str = "";
+/// What a step or a failure is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The grid as a whole; in plans that know no units, the one object they are about.
+    Grid,
+    /// One unit of a grid. For the copies of a federated grid, the namespace of one member.
+    Unit(String),
+}
 
+impl Scope {
+    /// The unit, unless it is the grid as a whole.
+    pub fn unit(&self) -> Option<&str> {
+        match self {
+            Self::Grid => None,
+            Self::Unit(unit) => Some(unit),
+        }
+    }
+}
+
+impl From<&str> for Scope {
+    fn from(unit: &str) -> Self {
+        Self::Unit(unit.to_owned())
+    }
+}
+
+impl Plan {
     /// Whether nothing is to be written.
     pub fn is_empty(&self) -> bool {
-        self.units.values().all(Vec::is_empty)
+        self.steps.values().all(Vec::is_empty)
+    }
+
+    /// Adds a step that belongs to no unit.
+    pub fn push(&mut self, step: Step) {
+        self.steps.entry(Scope::Grid).or_default().push(step);
     }
 
     /// Adds a step to a unit's.
-    pub fn push(&mut self, unit: impl Into<String>, step: Step) {
-        self.units.entry(unit.into()).or_default().push(step);
+    pub fn push_for(&mut self, unit: impl Into<String>, step: Step) {
+        let scope = Scope::Unit(unit.into());
+        self.steps.entry(scope).or_default().push(step);
+    }
+
+    /// All steps one after the other, those of the whole grid first.
+    pub fn into_steps(self) -> Vec<Step> {
+        self.steps.into_values().flatten().collect()
     }
 
     /// Looks again no later than after `wait`.
     pub fn recheck_after(&mut self, wait: Duration) {
         self.recheck = Some(self.recheck.map_or(wait, |earlier| earlier.min(wait)));
     }
+
+    /// Looks again no later than at a moment.
+    pub fn recheck_at(&mut self, moment: Timestamp, now: Timestamp) {
+        let left = now.duration_until(moment).try_into().unwrap_or_default();
+        self.recheck_after(left);
+    }
 }
 
-/// One write.
+/// One write to one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Server-side apply of a manager's whole intent for one object.
     Apply(Apply),
     /// JSON patch that takes effect only while the object is at `resource_version`.
     Patch {
-        /// The object.
+        /// The object to patch.
         id: ObjectId,
-        /// The revision it was judged at; the executor puts the `test` in front.
+        /// The revision it was looked at; the executor puts the `test` in front.
         resource_version: String,
-        /// RFC 6902 operations.
+        /// Operations as in RFC 6902.
         operations: Vec<Value>,
     },
     /// A POST, for objects that must not exist yet.
     Create {
-        /// The object.
+        /// The object to create.
         id: ObjectId,
         /// The whole of it.
         body: Value,
     },
     /// Deletion of the very object that was seen.
     Delete {
-        /// The object.
+        /// The object to delete.
         id: ObjectId,
-        /// Precondition.
+        /// Precondition: another object of the same name is left alone.
         uid: String,
     },
 }
 
 impl Step {
+    /// Takes one of our finalizers off an object, and no other's; `None` if it is not there.
+    pub(crate) fn remove_finalizer(
+        id: ObjectId,
+        metadata: &ObjectMeta,
+        finalizer: &str,
+    ) -> Option<Self> {
+        let mut finalizers = metadata.finalizers.iter().flatten();
+        let index = finalizers.position(|one| one == finalizer)?;
+        Some(Self::Patch {
+            id,
+            resource_version: metadata.resource_version.clone()?,
+            operations: vec![
+                json!({ "op": "remove", "path": format!("/metadata/finalizers/{index}") }),
+            ],
+        })
+    }
+
     /// The object that the step writes.
     pub fn id(&self) -> &ObjectId {
         match self {
@@ -84,16 +145,16 @@ impl Step {
     }
 }
 
-/// A server-side apply.
+/// A server-side apply of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apply {
-    /// The object.
+    /// The object to apply to.
     pub id: ObjectId,
     /// The fields wanted; `apiVersion`, `kind` and the name are filled in by the executor.
     pub body: Packed,
     /// What is known about the object of that name.
     pub claim: Claim,
-    /// In whose name.
+    /// The field manager that owns the fields from then on.
     pub manager: Manager,
 }
 
@@ -104,7 +165,7 @@ pub enum Claim {
     Free,
     /// The object is ours to write: applied with force and, so that no later namesake is hit, its uid.
     Ours {
-        /// Its uid.
+        /// The uid of the object that was seen.
         uid: String,
     },
 }
@@ -114,13 +175,13 @@ pub enum Claim {
 pub enum Manager {
     /// Everything edgegrid wants of an object.
     Edgegrid,
-    /// Only holds `replicas` while it is handed over to whoever scales from now on.
+    /// Only owns `replicas` while it is handed over to whoever scales from now on.
     Replicas,
-    /// Only holds the mark of a workload whose unit lost its nodes.
+    /// Only owns the mark of a workload whose unit lost its nodes.
     Grace,
     /// Copies of federated grids.
     Federation,
-    /// A member cluster's grids, and what it tells the control cluster.
+    /// A member cluster's grids, and what it reports to the control cluster.
     Member,
 }
 
@@ -140,17 +201,17 @@ impl Manager {
 /// One object of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// Its kind.
-    pub kind: Kind,
+    /// Kind of the object.
+    pub kind: ObjectKind,
     /// Its namespace, `None` for kinds that have none.
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
 impl ObjectId {
     /// An object in a namespace.
-    pub fn namespaced(kind: Kind, namespace: &str, name: &str) -> Self {
+    pub fn namespaced(kind: ObjectKind, namespace: &str, name: &str) -> Self {
         Self {
             kind,
             namespace: Some(namespace.into()),
@@ -159,7 +220,7 @@ impl ObjectId {
     }
 
     /// An object of a kind without namespaces.
-    pub fn cluster(kind: Kind, name: &str) -> Self {
+    pub fn cluster(kind: ObjectKind, name: &str) -> Self {
         Self {
             kind,
             namespace: None,
@@ -181,7 +242,7 @@ impl fmt::Display for ObjectId {
 /// Kinds that plans write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names are Kubernetes' own")]
-pub enum Kind {
+pub enum ObjectKind {
     Node,
     NodeUnit,
     NodeGroup,
@@ -196,16 +257,29 @@ pub enum Kind {
     CustomResourceDefinition,
 }
 
-impl Kind {
+/// Where the API server serves a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceNames {
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// Version of the group.
+    pub version: &'static str,
+    /// The kind as manifests write it.
+    pub kind: &'static str,
+    /// The kind as paths write it.
+    pub plural: &'static str,
+}
+
+impl ObjectKind {
     /// The kind as manifests write it.
     pub const fn name(self) -> &'static str {
-        self.facts().2
+        self.resource().kind
     }
 
-    /// `(group, version, kind, plural)`.
-    pub const fn facts(self) -> (&'static str, &'static str, &'static str, &'static str) {
+    /// Where the kind is served.
+    pub const fn resource(self) -> ResourceNames {
         use edgegrid_api::names::{GRID_GROUP, GRID_VERSION, SITE_GROUP, SITE_VERSION};
-        match self {
+        let (group, version, kind, plural) = match self {
             Self::Node => ("", "v1", "Node", "nodes"),
             Self::NodeUnit => (SITE_GROUP, SITE_VERSION, "NodeUnit", "nodeunits"),
             Self::NodeGroup => (SITE_GROUP, SITE_VERSION, "NodeGroup", "nodegroups"),
@@ -233,6 +307,12 @@ impl Kind {
                 "CustomResourceDefinition",
                 "customresourcedefinitions",
             ),
+        };
+        ResourceNames {
+            group,
+            version,
+            kind,
+            plural,
         }
     }
 }

@@ -11,13 +11,14 @@ use k8s_openapi::api::core::v1::Taint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::observed::SiteNode;
+use crate::json_pointer;
+use crate::observed::PrunedNode;
 
 /// Where a node keeps its taints.
 const TAINTS: &str = "/spec/taints";
 
 /// Taints by key and effect, which Kubernetes lets occur once each.
-pub type Wanted = BTreeMap<(String, String), Taint>;
+pub type DesiredTaints = BTreeMap<(String, String), Taint>;
 
 /// A taint that we put, as the annotation remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,19 +31,19 @@ struct Mark {
 
 /// Operations that bring a node's taints to what is wanted, none if they are. `inherited` says that
 /// the wanted ones that are there already are site-manager's, and so ours from now on.
-pub fn operations(node: &SiteNode, wanted: &Wanted, inherited: bool) -> Vec<Value> {
+pub fn operations(node: &PrunedNode, wanted: &DesiredTaints, inherited: bool) -> Vec<Value> {
     let live = &node.spec.taints;
     let recorded = recorded(node);
     let mut record = Vec::new();
     let (mut replaced, mut added) = (Vec::new(), Vec::new());
     for ((key, effect), taint) in wanted {
         let mark = mark(taint);
-        let place = live
+        let index = live
             .iter()
             .position(|live| live.key == *key && live.effect == *effect);
-        match place {
-            Some(place) if self::mark(&live[place]) != mark => {
-                let path = format!("{TAINTS}/{place}");
+        match index {
+            Some(index) if self::mark(&live[index]) != mark => {
+                let path = format!("{TAINTS}/{index}");
                 replaced.push(json!({ "op": "replace", "path": path, "value": taint }));
             }
             // Somebody else put it: there it stays, and theirs.
@@ -52,7 +53,7 @@ pub fn operations(node: &SiteNode, wanted: &Wanted, inherited: bool) -> Vec<Valu
         }
         record.push(mark);
     }
-    let removed = leftover_places(node, wanted);
+    let removed = leftover_indexes(node, wanted);
     let mut operations = replaced;
     operations.extend(list_operations(live.len(), &removed, &added));
     operations.extend(record_operations(node, &record));
@@ -60,19 +61,19 @@ pub fn operations(node: &SiteNode, wanted: &Wanted, inherited: bool) -> Vec<Valu
 }
 
 /// Whether a node still has taints that we put and that are not wanted any more.
-pub fn has_leftovers(node: &SiteNode, wanted: &Wanted) -> bool {
-    !leftover_places(node, wanted).is_empty()
+pub fn has_leftovers(node: &PrunedNode, wanted: &DesiredTaints) -> bool {
+    !leftover_indexes(node, wanted).is_empty()
 }
 
-/// Places of the taints that we put, that are as we put them, and that are not wanted any more.
-fn leftover_places(node: &SiteNode, wanted: &Wanted) -> Vec<usize> {
+/// Indexes of the taints that we put, that are as we put them, and that are not wanted any more.
+fn leftover_indexes(node: &PrunedNode, wanted: &DesiredTaints) -> Vec<usize> {
     let recorded = recorded(node);
     let live = node.spec.taints.iter().enumerate();
     live.filter(|(_, taint)| {
         let is_wanted = wanted.contains_key(&(taint.key.clone(), taint.effect.clone()));
         !is_wanted && recorded.contains(&mark(taint))
     })
-    .map(|(place, _)| place)
+    .map(|(index, _)| index)
     .collect()
 }
 
@@ -83,10 +84,10 @@ fn list_operations(count: usize, removed: &[usize], added: &[&Taint]) -> Vec<Val
     if count > 0 && removed.len() == count && added.is_empty() {
         return vec![json!({ "op": "remove", "path": TAINTS })];
     }
-    // From the end, so that no removal shifts the next one's place.
+    // From the end, so that no removal shifts the next one.
     let removed = removed.iter().rev();
     let removed =
-        removed.map(|place| json!({ "op": "remove", "path": format!("{TAINTS}/{place}") }));
+        removed.map(|index| json!({ "op": "remove", "path": format!("{TAINTS}/{index}") }));
     let end = format!("{TAINTS}/-");
     let added = added
         .iter()
@@ -94,12 +95,12 @@ fn list_operations(count: usize, removed: &[usize], added: &[&Taint]) -> Vec<Val
     removed.chain(added).collect()
 }
 
-fn record_operations(node: &SiteNode, record: &[Mark]) -> Option<Value> {
+fn record_operations(node: &PrunedNode, record: &[Mark]) -> Option<Value> {
     let annotations = node.metadata.annotations.as_ref();
     let live = annotations.and_then(|all| all.get(annotation::TAINTS));
     let path = format!(
         "/metadata/annotations/{}",
-        annotation::TAINTS.replace('/', "~1")
+        json_pointer::escape(annotation::TAINTS)
     );
     if record.is_empty() {
         return live.map(|_| json!({ "op": "remove", "path": path }));
@@ -116,7 +117,7 @@ fn record_operations(node: &SiteNode, record: &[Mark]) -> Option<Value> {
 
 /// What the annotation remembers. One that somebody garbled remembers nothing: better a taint that
 /// stays than somebody's that goes.
-fn recorded(node: &SiteNode) -> Vec<Mark> {
+fn recorded(node: &PrunedNode) -> Vec<Mark> {
     let annotations = node.metadata.annotations.as_ref();
     let text = annotations.and_then(|all| all.get(annotation::TAINTS));
     text.and_then(|text| serde_json::from_str(text).ok())
@@ -146,15 +147,15 @@ mod tests {
         }
     }
 
-    fn wanted(taints: &[&str]) -> Wanted {
+    fn wanted(taints: &[&str]) -> DesiredTaints {
         let taints = taints.iter().map(|text| taint(text));
         taints
             .map(|taint| ((taint.key.clone(), taint.effect.clone()), taint))
             .collect()
     }
 
-    fn node(live: &[&str], recorded: &[&str]) -> SiteNode {
-        let mut node = SiteNode::default();
+    fn node(live: &[&str], recorded: &[&str]) -> PrunedNode {
+        let mut node = PrunedNode::default();
         node.spec.taints = live.iter().map(|text| taint(text)).collect();
         if !recorded.is_empty() {
             let marks: Vec<Mark> = recorded.iter().map(|text| mark(&taint(text))).collect();

@@ -5,8 +5,8 @@
 //!                                                                    from managedFields
 //! ```
 //!
-//! From then on a field that we stop applying goes away, because nobody else holds it. If an entry of
-//! SuperEdge's is younger than our own, its controllers still run: it is said loudly, and nothing
+//! From then on a field that we stop applying is removed, because nobody else owns it. If an entry of
+//! SuperEdge's is younger than our own, its controllers still run: a condition says so, and nothing
 //! is written until they have been quiet for a while. Two controllers must not fight.
 
 use std::time::Duration;
@@ -17,18 +17,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use crate::failure::Trouble;
+use crate::failure::Problem;
 use crate::step::{ObjectId, Step};
 
-/// After this long without a write of SuperEdge's we go on.
-const QUIET: Duration = Duration::from_mins(10);
+/// How long SuperEdge must not have written before we go on.
+const QUIET_PERIOD: Duration = Duration::from_mins(10);
 
 /// How far an object's passing from SuperEdge to us has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Takeover {
     /// Nothing of SuperEdge's is there.
     Done,
-    /// SuperEdge's entries in `managedFields` are still there, at these places.
+    /// SuperEdge's entries in `managedFields` are still there, at these indexes.
     Due(Vec<usize>),
     /// SuperEdge wrote after us.
     Contested {
@@ -38,8 +38,8 @@ pub enum Takeover {
 }
 
 impl Takeover {
-    /// How far an object has come.
-    pub fn of(metadata: &ObjectMeta, now: Timestamp) -> Self {
+    /// How far an object has come, by its `managedFields`.
+    pub fn from_metadata(metadata: &ObjectMeta, now: Timestamp) -> Self {
         let entries = metadata.managed_fields.as_deref().unwrap_or_default();
         let theirs: Vec<usize> = (0..entries.len())
             .filter(|index| is_superedges(&entries[*index]))
@@ -54,7 +54,7 @@ impl Takeover {
             .max();
         if let (Some(ours), Some(last)) = (ours, last)
             && last > ours
-            && let Ok(until) = last.checked_add(QUIET)
+            && let Ok(until) = last.checked_add(QUIET_PERIOD)
             && until > now
         {
             return Self::Contested { until };
@@ -62,9 +62,9 @@ impl Takeover {
         Self::Due(theirs)
     }
 
-    /// The trouble of an object that SuperEdge still writes to.
-    pub(crate) fn trouble(id: &ObjectId) -> Trouble {
-        Trouble::new(
+    /// The problem of an object that SuperEdge still writes to.
+    pub(crate) fn contested_problem(id: &ObjectId) -> Problem {
+        Problem::new(
             reason::SUPEREDGE_RUNNING,
             format!(
                 "SuperEdge's application-grid-controller still writes to {id}: stop it (and site-manager), or stop \
@@ -76,11 +76,11 @@ impl Takeover {
 
 /// Drops SuperEdge's entries from `managedFields`. Our own is there by then, so the list never
 /// becomes empty, which Kubernetes would take for "forget all".
-pub(crate) fn drop_entries(id: ObjectId, metadata: &ObjectMeta, places: &[usize]) -> Option<Step> {
-    let operations: Vec<Value> = places
+pub(crate) fn drop_entries(id: ObjectId, metadata: &ObjectMeta, indexes: &[usize]) -> Option<Step> {
+    let operations: Vec<Value> = indexes
         .iter()
         .rev()
-        .map(|place| json!({ "op": "remove", "path": format!("/metadata/managedFields/{place}") }))
+        .map(|index| json!({ "op": "remove", "path": format!("/metadata/managedFields/{index}") }))
         .collect();
     Some(Step::Patch {
         id,
@@ -138,9 +138,9 @@ mod tests {
             ("edgegrid", "Apply", 10),
             ("application-grid-controller", "Update", 5),
         ]);
-        let takeover = Takeover::of(&object, at(11));
+        let takeover = Takeover::from_metadata(&object, at(11));
         assert_eq!(takeover, Takeover::Due(vec![0, 2]));
-        let id = ObjectId::cluster(crate::step::Kind::Node, "x");
+        let id = ObjectId::cluster(crate::step::ObjectKind::Node, "x");
         let Some(Step::Patch { operations, .. }) = drop_entries(id, &object, &[0, 2]) else {
             panic!("no patch");
         };
@@ -149,25 +149,34 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_superedges_after_ours_holds_us_back_until_it_is_quiet() {
+    fn a_write_of_superedges_after_ours_makes_us_wait_until_it_is_quiet() {
         let object = object(&[
             ("edgegrid", "Apply", 10),
             ("application-grid-controller", "Update", 20),
         ]);
         let until = at(20 + 600);
-        assert_eq!(Takeover::of(&object, at(21)), Takeover::Contested { until });
-        assert_eq!(Takeover::of(&object, at(620)), Takeover::Due(vec![1]));
+        assert_eq!(
+            Takeover::from_metadata(&object, at(21)),
+            Takeover::Contested { until }
+        );
+        assert_eq!(
+            Takeover::from_metadata(&object, at(620)),
+            Takeover::Due(vec![1])
+        );
     }
 
     #[test]
     fn an_object_that_we_never_wrote_is_not_contested() {
         let object = object(&[("application-grid-controller", "Update", 20)]);
-        assert_eq!(Takeover::of(&object, at(21)), Takeover::Due(vec![0]));
+        assert_eq!(
+            Takeover::from_metadata(&object, at(21)),
+            Takeover::Due(vec![0])
+        );
     }
 
     #[test]
     fn nothing_of_superedges_means_done() {
         let object = object(&[("edgegrid", "Apply", 10), ("kubectl", "Update", 20)]);
-        assert_eq!(Takeover::of(&object, at(21)), Takeover::Done);
+        assert_eq!(Takeover::from_metadata(&object, at(21)), Takeover::Done);
     }
 }

@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use edgegrid_api::names::{DEFAULT_TEMPLATE, reason};
 use serde_json::{Value, json};
 
-use crate::failure::Trouble;
+use crate::failure::Problem;
 use crate::federation;
 use crate::grid::{Grid, Template, Templates, template_name};
+use crate::json_pointer;
 use crate::step::Step;
 
 impl Templates {
     /// The template of a unit: the one `templates` names for it, else the default one. One that
-    /// is not there is this unit's trouble alone.
-    pub fn chosen(&self, unit: &str) -> Result<&Template, Trouble> {
+    /// is not there is this unit's problem alone.
+    pub fn chosen(&self, unit: &str) -> Result<&Template, Problem> {
         let name = match self.by_unit.get(unit) {
             Some(name) => template_name(Some(name)),
             None => self.default_name.clone(),
@@ -23,14 +24,14 @@ impl Templates {
             None => self.default.as_ref(),
         };
         found.ok_or_else(|| match name {
-            Some(name) => Trouble::new(
+            Some(name) => Problem::new(
                 reason::TEMPLATE_MISSING,
                 format!(
                     "template {name} is not in spec.templatePool: add it there, or name another one in \
                      spec.templates or spec.defaultTemplateName"
                 ),
             ),
-            None => Trouble::new(
+            None => Problem::new(
                 reason::TEMPLATE_MISSING,
                 format!(
                     "the unit is to get {DEFAULT_TEMPLATE}, but spec.template is not there: write it, or name \
@@ -68,18 +69,13 @@ pub fn drop_unused(grid: &Grid) -> Option<Step> {
     }
     let operations: Vec<Value> = unused
         .iter()
-        .map(|name| json!({ "op": "remove", "path": format!("/spec/templatePool/{}", escaped(name)) }))
+        .map(|name| json!({ "op": "remove", "path": format!("/spec/templatePool/{}", json_pointer::escape(name)) }))
         .collect();
     Some(Step::Patch {
         id: grid.id(),
         resource_version: grid.metadata.resource_version.clone()?,
         operations,
     })
-}
-
-/// A member's name in a JSON pointer.
-pub(crate) fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]
@@ -120,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_is_not_there_is_the_trouble_of_its_unit() {
-        let trouble = canary().templates.chosen("zone5").unwrap_err();
-        assert_eq!(trouble.reason, reason::TEMPLATE_MISSING);
-        assert!(trouble.message.contains("gone"), "{}", trouble.message);
+    fn a_template_that_is_not_there_is_the_problem_of_its_unit() {
+        let problem = canary().templates.chosen("zone5").unwrap_err();
+        assert_eq!(problem.reason, reason::TEMPLATE_MISSING);
+        assert!(problem.message.contains("gone"), "{}", problem.message);
     }
 
     #[test]

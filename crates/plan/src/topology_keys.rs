@@ -4,15 +4,15 @@ use edgegrid_api::names::{annotation, reason};
 use kube::core::ObjectMeta;
 use serde_json::json;
 
-use crate::failure::Trouble;
+use crate::failure::Problem;
 use crate::legal::is_label_key;
 
 /// Stands for any node anywhere; allowed as the last key only.
 const ANYWHERE: &str = "*";
 
 /// The annotation's value: the grid's own list if it has one, else its key alone, which is strict. A list
-/// that cannot be read is trouble, and the strict value is used.
-pub fn topology_keys(grid: &ObjectMeta, key: &str) -> (String, Option<Trouble>) {
+/// that cannot be read is a problem, and the strict value is used.
+pub fn topology_keys(grid: &ObjectMeta, key: &str) -> (String, Option<Problem>) {
     let strict = json!([key]).to_string();
     let written = grid
         .annotations
@@ -31,7 +31,7 @@ pub fn topology_keys(grid: &ObjectMeta, key: &str) -> (String, Option<Trouble>) 
             );
             (
                 strict,
-                Some(Trouble::new(reason::TOPOLOGY_KEYS_MALFORMED, message)),
+                Some(Problem::new(reason::TOPOLOGY_KEYS_MALFORMED, message)),
             )
         }
     }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_list_is_said_and_the_strict_one_is_used() {
+    fn a_malformed_list_is_reported_and_the_strict_one_is_used() {
         for list in [
             "zone",
             "[]",
@@ -102,10 +102,10 @@ mod tests {
             r#"["/b"]"#,
             r#"["a/"]"#,
         ] {
-            let (keys, trouble) = topology_keys(&grid(Some(list)), "key");
+            let (keys, problem) = topology_keys(&grid(Some(list)), "key");
             assert_eq!(keys, r#"["key"]"#, "{list}");
             assert!(
-                trouble.is_some_and(|trouble| trouble.message.contains(list)),
+                problem.is_some_and(|problem| problem.message.contains(list)),
                 "{list}"
             );
         }

@@ -1,6 +1,6 @@
 //! The one workload of a unit: what we apply to it, rendered from the unit's template.
 //!
-//! A new workload is told apart from its sisters by the label [`label::UNIT`] in selector and
+//! A new workload is told apart from its siblings by the label [`label::UNIT`] in selector and
 //! pod labels. One that exists keeps the selector it has, which may not change, and the pod
 //! labels that go with it, so that nothing restarts when it is taken over.
 
@@ -10,19 +10,30 @@ use edgegrid_api::names::{annotation, label, manager};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::claims::owner_reference;
-use crate::failure::{Trouble, immutable_trouble};
-use crate::grid::{Grid, Template, Workload};
+use crate::digest::digest;
+use crate::failure::{Problem, immutable_problem};
+use crate::grid::{Grid, Template};
 use crate::observed::Child;
-use crate::units::{Belongs, digest, label_value};
+use crate::ownership::owner_reference;
+use crate::unit_names::{Belongs, label_value};
+use crate::workload_kind::WorkloadKind;
 
 /// Part of every template hash: to be raised when the same template is rendered into other pods.
 const RENDERING: &str = "1";
 
+/// The node label of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitLabel<'a> {
+    /// Key that names the grid's units.
+    pub key: &'a str,
+    /// Name of the unit.
+    pub value: &'a str,
+}
+
 /// What we want a unit's workload to be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    /// The body to apply.
+pub struct DesiredWorkload {
+    /// The fields to apply.
     pub body: Value,
     /// Hash of it, but for the moment of the last change.
     pub applied: String,
@@ -38,13 +49,14 @@ pub fn template_hash(template: &Template, key: &str, unit: &str) -> String {
 /// Renders the workload of a unit; `child` is the one that exists.
 pub fn render(
     grid: &Grid,
-    (key, unit): (&str, &str),
+    unit_label: UnitLabel<'_>,
     template: &Template,
     child: Option<&Child>,
     now: Timestamp,
-) -> Result<Wanted, Trouble> {
-    let spec = spec((key, unit), template, child)?;
-    if grid.workload == Workload::StatefulSet {
+) -> Result<DesiredWorkload, Problem> {
+    let UnitLabel { key, value: unit } = unit_label;
+    let spec = spec(unit_label, template, child)?;
+    if grid.workload == WorkloadKind::StatefulSet {
         check_stateful_set(&spec, child)?;
     }
     let template_hash = template_hash(template, key, unit);
@@ -62,7 +74,7 @@ pub fn render(
     if let Some(moment) = changed_at(child, &template_hash, now) {
         notes[annotation::CHANGED_AT] = json!(moment);
     }
-    Ok(Wanted {
+    Ok(DesiredWorkload {
         body,
         applied,
         template_hash,
@@ -123,10 +135,11 @@ fn changed_at(child: Option<&Child>, template_hash: &str, now: Timestamp) -> Opt
 }
 
 fn spec(
-    (key, unit): (&str, &str),
+    unit_label: UnitLabel<'_>,
     template: &Template,
     child: Option<&Child>,
-) -> Result<Value, Trouble> {
+) -> Result<Value, Problem> {
+    let UnitLabel { key, value: unit } = unit_label;
     let mut spec = template.spec.clone();
     let tells_units_apart = match child.and_then(|child| child.spec.selector.as_ref()) {
         None => true,
@@ -145,8 +158,8 @@ fn spec(
     Ok(spec)
 }
 
-/// Whether a live selector has our label besides the template's; trouble if it is another one.
-fn keeps_selector(template: &Value, live: &Value, unit: &str) -> Result<bool, Trouble> {
+/// Whether a live selector has our label besides the template's; a problem if it is another one.
+fn keeps_selector(template: &Value, live: &Value, unit: &str) -> Result<bool, Problem> {
     let plain = normal_selector(template);
     let live = normal_selector(live);
     if live == plain {
@@ -157,7 +170,7 @@ fn keeps_selector(template: &Value, live: &Value, unit: &str) -> Result<bool, Tr
     if live == ours {
         return Ok(true);
     }
-    Err(immutable_trouble("spec.selector"))
+    Err(immutable_problem("spec.selector"))
 }
 
 /// A selector without what is empty.
@@ -177,18 +190,18 @@ fn normal_selector(selector: &Value) -> Value {
 
 /// What a StatefulSet may not change, as far as it can be told without comparing what the
 /// server may write differently. The rest is the server's to refuse.
-fn check_stateful_set(wanted: &Value, child: Option<&Child>) -> Result<(), Trouble> {
+fn check_stateful_set(wanted: &Value, child: Option<&Child>) -> Result<(), Problem> {
     let Some(live) = child.map(|child| &child.spec) else {
         return Ok(());
     };
     let service = wanted["serviceName"].as_str().unwrap_or_default();
     if service != live.service_name.as_deref().unwrap_or_default() {
-        return Err(immutable_trouble("spec.serviceName"));
+        return Err(immutable_problem("spec.serviceName"));
     }
     let claims = wanted["volumeClaimTemplates"].as_array().into_iter();
     let claims = claims.flatten().map(|claim| &claim["metadata"]["name"]);
     if !claims.eq(&live.volume_claim_templates) {
-        return Err(immutable_trouble("spec.volumeClaimTemplates"));
+        return Err(immutable_problem("spec.volumeClaimTemplates"));
     }
     Ok(())
 }
@@ -199,16 +212,16 @@ fn pod_labels(spec: &mut Value) -> &mut Map<String, Value> {
 
 /// The object at a path, made where it is not there.
 fn member<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
-    let place = path.iter().fold(value, |value, name| {
+    let object = path.iter().fold(value, |value, name| {
         if !value.is_object() {
             *value = json!({});
         }
         &mut value[*name]
     });
-    if !place.is_object() {
-        *place = json!({});
+    if !object.is_object() {
+        *object = json!({});
     }
-    place
+    object
         .as_object_mut()
         .expect("invariant: made an object just above")
 }

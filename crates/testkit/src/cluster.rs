@@ -254,6 +254,28 @@ impl Cluster {
         self.real()?.plane.start_api_server().await
     }
 
+    /// Stops the API server in the middle of what it does (SIGSTOP): it hangs with its connections alive.
+    pub fn pause_api_server(&self) -> Result<()> {
+        self.real()?.plane.pause_api_server(true);
+        Ok(())
+    }
+
+    /// Lets a paused API server go on.
+    pub fn resume_api_server(&self) -> Result<()> {
+        self.real()?.plane.pause_api_server(false);
+        Ok(())
+    }
+
+    /// Stops API server and etcd, copies etcd's data into a new folder, and starts both again.
+    pub async fn back_up(&self, to: &Path) -> Result<()> {
+        self.real()?.plane.back_up(to).await
+    }
+
+    /// Stops API server and etcd, puts a backup in the place of etcd's data, and starts both again.
+    pub async fn restore(&self, from: &Path) -> Result<()> {
+        self.real()?.plane.restore(from).await
+    }
+
     /// Runs kubectl of the cluster's own version as an administrator and gives what it printed.
     pub async fn kubectl<A: AsRef<str>>(
         &self,

@@ -27,6 +27,7 @@ use crate::process::Process;
 use crate::run::{PortLease, Run, RunFolder};
 
 const API_SERVER: &str = "kube-apiserver";
+const ETCD: &str = "etcd";
 /// Never dialled: kube-apiserver wants an address to advertise that is not loopback.
 const ADVERTISED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 /// Addresses of Services; the first is that of `kubernetes` itself.
@@ -50,6 +51,7 @@ pub(crate) struct ControlPlane {
     // In the order in which they are ended; behind a lock, as one can be replaced by its successor.
     programs: Mutex<Vec<Process>>,
     api_server: (PathBuf, Vec<String>),
+    etcd: (PathBuf, Vec<String>),
     pki: Pki,
     server: String,
     folder: RunFolder,
@@ -68,16 +70,15 @@ impl ControlPlane {
         let mut plane = ControlPlane {
             programs: Mutex::default(),
             api_server: Default::default(),
+            etcd: Default::default(),
             pki,
             server: format!("https://{}:{api}", options.listen),
             folder,
             _ports: ports.into(),
         };
-        plane.run(
-            "etcd",
-            "etcd",
-            &etcd_flags(&plane.folder, etcd_clients, etcd_peers),
-        )?;
+        let flags = etcd_flags(&plane.folder, etcd_clients, etcd_peers);
+        plane.run(ETCD, ETCD, &flags)?;
+        plane.etcd = (locate(&Program::parse(ETCD)?)?, flags);
         let flags = plane.api_server_flags(options, api, etcd_clients)?;
         let program = format!("{API_SERVER}@{}", options.version);
         plane.run(API_SERVER, &program, &flags)?;
@@ -125,6 +126,43 @@ impl ControlPlane {
         let process = Process::start(API_SERVER, Command::new(path).args(flags), &self.folder)?;
         self.programs().insert(0, process);
         self.wait_until_ready().await
+    }
+
+    /// Stops kube-apiserver in the middle of what it does, or lets it go on.
+    pub(crate) fn pause_api_server(&self, pause: bool) {
+        let programs = self.programs();
+        let found = programs.iter().find(|one| one.name() == API_SERVER);
+        match found {
+            Some(program) if pause => program.pause(),
+            Some(program) => program.resume(),
+            None => {}
+        }
+    }
+
+    /// Copies etcd's data while it and kube-apiserver are down: a cold backup.
+    pub(crate) async fn back_up(&self, to: &Path) -> Result<()> {
+        let data = self.folder.join(ETCD);
+        self.without_etcd(|| copy_folder(&data, to)).await
+    }
+
+    /// Puts a cold backup in the place of etcd's data, and starts both again.
+    pub(crate) async fn restore(&self, from: &Path) -> Result<()> {
+        let data = self.folder.join(ETCD);
+        let replace = || {
+            fs::remove_dir_all(&data).context("remove etcd's data")?;
+            copy_folder(from, &data)
+        };
+        self.without_etcd(replace).await
+    }
+
+    async fn without_etcd(&self, act: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.stop(API_SERVER);
+        self.stop(ETCD);
+        act()?;
+        let (path, flags) = &self.etcd;
+        let etcd = Process::start(ETCD, Command::new(path).args(flags), &self.folder)?;
+        self.programs().push(etcd);
+        self.start_api_server().await
     }
 
     /// Folder with the logs of the programs.
@@ -332,6 +370,21 @@ pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
 fn controllers_flag(without: &[String]) -> String {
     let all = "--controllers=*".to_owned();
     without.iter().fold(all, |flag, name| flag + ",-" + name)
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)
+                .with_context(|| format!("write {}", target.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn etcd_flags(folder: &Path, clients: u16, peers: u16) -> Vec<String> {

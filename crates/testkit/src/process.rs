@@ -99,15 +99,29 @@ impl Process {
         }
     }
 
+    /// Stops the program in the middle of what it does (SIGSTOP): its connections live, and nothing comes over them.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a paused program go on.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Asks the program to end (SIGTERM) and returns at once: to end several together, drop them afterwards.
     pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    fn signal(&self, signal: Signal) {
         let mut child = self.child();
         // Only a child that has not been waited for surely still owns its pid.
         if matches!(child.try_wait(), Ok(None))
             && let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw)
         {
             // It may end between the two lines; then there is nobody to tell.
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, signal);
         }
     }
 

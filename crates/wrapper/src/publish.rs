@@ -8,7 +8,6 @@
 //! Everything happens under one lock that is never kept across an await, so changes are applied in
 //! the order in which they come and no older view can follow a newer one.
 
-mod aliases;
 mod answers;
 mod changes;
 pub(crate) mod empty_list;
@@ -19,6 +18,7 @@ mod persist;
 pub(crate) mod plain;
 pub(crate) mod rendered;
 mod report;
+mod short_names;
 mod units;
 mod wanted;
 
@@ -30,7 +30,6 @@ use crate::index::sets::Stamped;
 use crate::index::slice_entry::SliceEntry;
 use crate::kinds::ServedKind;
 use crate::tokens::Keys;
-use aliases::Aliases;
 use edgegrid_listwatch::{Reader, Store};
 use empty_list::{EmptyListGuard, ListOutcome};
 use history::History;
@@ -41,6 +40,7 @@ pub use naming::{ServiceView, Stale};
 use parking_lot::{Mutex, MutexGuard};
 use plain::Plain;
 use rendered::{RenderedView, Touched};
+use short_names::ShortNames;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +100,7 @@ struct Inner {
     store: Store,
     rendered: RenderedView,
     /// Short names, where they are wanted.
-    aliases: Option<Aliases>,
+    aliases: Option<ShortNames>,
     /// What whoever follows names has not seen yet; none if nobody does.
     stale: Option<Stale>,
     units: BTreeMap<String, units::Unit>,
@@ -420,7 +420,7 @@ impl Inner {
     fn new(node: &str, store: Store, names: bool) -> Self {
         Self {
             index: Index::new(node).naming(names),
-            aliases: names.then(|| Aliases::new(store.clone())),
+            aliases: names.then(|| ShortNames::new(store.clone())),
             stale: names.then(Stale::default),
             rendered: RenderedView::new(store.clone()),
             store,

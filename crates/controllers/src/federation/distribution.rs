@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_api::names::{finalizer, reason};
-use edgegrid_plan::failure::Trouble;
-use edgegrid_plan::federation::copies::{Decision, Member, World, decide, second_name, wanted};
+use edgegrid_plan::failure::Problem;
+use edgegrid_plan::federation::copies::{
+    Decision, Member, World, decide, render_copy, second_name,
+};
 use edgegrid_plan::federation::{
     GridObject, has_finalizer, is_copy, is_federated, is_mirror, stands_for,
 };
-use edgegrid_plan::{ObjectId, Plan, Step};
+use edgegrid_plan::{ObjectId, Plan, Scope, Step};
 use edgegrid_runtime::executor::{Class, WriteError};
 use kube::core::ObjectMeta;
 use parking_lot::Mutex;
@@ -21,7 +23,7 @@ use crate::context::Context;
 use crate::controller;
 use crate::execute::Outcomes;
 use crate::federated_grid::FederatedGrid;
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 use crate::reservations::Reservations;
 
 /// A write that failed is tried again after this time.
@@ -34,7 +36,7 @@ const CONFLICT_RETRY: Duration = Duration::from_secs(1);
 struct Shared {
     context: Context,
     reservations: Reservations,
-    settled_copies: Arc<Mutex<BTreeMap<Key, SettledCopy>>>,
+    settled_copies: Arc<Mutex<BTreeMap<ObjectKey, SettledCopy>>>,
 }
 
 /// A copy that was found as wanted; a status that changes does not change that.
@@ -123,13 +125,13 @@ impl Shared {
 
     async fn distribute<K: FederatedGrid>(
         &self,
-        at: &Key,
+        at: &ObjectKey,
         original: Option<&GridObject>,
         copies: &[Arc<K>],
     ) -> Result<Option<Duration>, WriteError> {
         let members = members(&self.context);
-        let digest = original.map(|original| wanted(original, false).digest);
-        let (world, patience) = self.gather(at, (&members, copies), digest.as_deref());
+        let digest = original.map(|original| render_copy(original, false).digest);
+        let (world, cache_wait) = self.gather(at, (&members, copies), digest.as_deref());
         let mut decision = decide(K::KIND, at, original, &world);
         if let Some(digest) = &digest {
             self.record_settled(digest, &world, &decision);
@@ -137,7 +139,7 @@ impl Shared {
         let (_reserved, refused) = self.reservations.reserve(at, applied(&decision.plan));
         for id in &refused {
             let namespace = id.namespace.clone().unwrap_or_default();
-            decision.plan.units.remove(&namespace);
+            decision.plan.steps.remove(&Scope::Unit(namespace));
         }
         let recheck = decision.plan.recheck;
         let outcomes = self
@@ -145,23 +147,26 @@ impl Shared {
             .execution
             .run(std::mem::take(&mut decision.plan))
             .await;
-        let (troubles, retry) = problems_and_retry(decision.troubles, outcomes);
+        let (problems, retry) = problems_and_retry(decision.problems, outcomes);
         if self
             .context
             .federation
             .undelivered
-            .set(K::KIND, at, &troubles)
+            .set(K::KIND, at, &problems)
         {
             K::own_queue(&self.context.queues).push(at.clone());
         }
         let race = (!refused.is_empty()).then_some(CONFLICT_RETRY);
-        Ok([recheck, patience, retry, race].into_iter().flatten().min())
+        Ok([recheck, cache_wait, retry, race]
+            .into_iter()
+            .flatten()
+            .min())
     }
 
     /// What the caches show, and how long to wait for them.
     fn gather<'a, K: FederatedGrid>(
         &self,
-        at: &Key,
+        at: &ObjectKey,
         (members, copies): (&'a BTreeMap<String, Member>, &[Arc<K>]),
         digest: Option<&str>,
     ) -> (World<'a>, Option<Duration>) {
@@ -172,10 +177,10 @@ impl Shared {
             pending: BTreeSet::new(),
             taken: BTreeSet::new(),
         };
-        let mut patience: Option<Duration> = None;
+        let mut cache_wait: Option<Duration> = None;
         let mut wait_for = |namespace: &str, wait: Duration, pending: &mut BTreeSet<String>| {
             pending.insert(namespace.to_owned());
-            patience = Some(patience.map_or(wait, |earlier| earlier.min(wait)));
+            cache_wait = Some(cache_wait.map_or(wait, |earlier| earlier.min(wait)));
         };
         let mut has_copy = BTreeSet::new();
         for copy in copies {
@@ -211,7 +216,7 @@ impl Shared {
                 }
             }
         }
-        (world, patience)
+        (world, cache_wait)
     }
 
     fn behind(&self, id: &ObjectId, metadata: &ObjectMeta) -> Option<Duration> {
@@ -231,10 +236,13 @@ impl Shared {
         let mut settled_copies = self.settled_copies.lock();
         for copy in &world.copies {
             let own = edgegrid_plan::federation::key(&copy.metadata);
-            let is_left_alone = !decision.plan.units.contains_key(&own.0)
+            let is_left_alone = !decision
+                .plan
+                .steps
+                .contains_key(&Scope::from(own.0.as_str()))
                 && !world.pending.contains(&own.0)
                 && copy.metadata.deletion_timestamp.is_none();
-            if is_left_alone && !decision.plan.units.contains_key(Plan::WHOLE) {
+            if is_left_alone && !decision.plan.steps.contains_key(&Scope::Grid) {
                 settled_copies.insert(own, SettledCopy::new(digest, &copy.metadata));
             } else {
                 settled_copies.remove(&own);
@@ -255,7 +263,7 @@ fn without_spec<K: FederatedGrid>(copy: &K) -> GridObject {
 
 /// The objects that a plan applies.
 fn applied(plan: &Plan) -> Vec<ObjectId> {
-    let steps = plan.units.values().flatten();
+    let steps = plan.steps.values().flatten();
     steps
         .filter(|step| matches!(step, Step::Apply(_)))
         .map(|step| step.id().clone())
@@ -264,21 +272,21 @@ fn applied(plan: &Plan) -> Vec<ObjectId> {
 
 /// What keeps members from getting their copies, and when to try again.
 fn problems_and_retry(
-    mut troubles: BTreeMap<String, Trouble>,
+    mut problems: BTreeMap<Scope, Problem>,
     outcomes: Outcomes,
-) -> (BTreeMap<String, Trouble>, Option<Duration>) {
+) -> (BTreeMap<Scope, Problem>, Option<Duration>) {
     let mut retry: Option<Duration> = None;
-    for (namespace, outcome) in outcomes {
+    for (scope, outcome) in outcomes {
         let Err(error) = outcome else { continue };
         let wait = match error.class {
             Class::Conflict(_) | Class::NotFound | Class::AlreadyExists => CONFLICT_RETRY,
             _ => {
-                let trouble = Trouble::new(reason::REFUSED, error.to_string());
-                troubles.insert(namespace, trouble);
+                let problem = Problem::new(reason::REFUSED, error.to_string());
+                problems.insert(scope, problem);
                 RETRY
             }
         };
         retry = Some(retry.map_or(wait, |earlier| earlier.min(wait)));
     }
-    (troubles, retry)
+    (problems, retry)
 }

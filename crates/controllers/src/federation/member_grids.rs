@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_api::names::reason;
-use edgegrid_plan::failure::Trouble;
-use edgegrid_plan::federation::local::{Decision, World, decide};
+use edgegrid_plan::failure::Problem;
+use edgegrid_plan::federation::member_grid::{Decision, World, decide};
 use edgegrid_plan::federation::{GridObject, is_mirror, mirror, target};
-use edgegrid_plan::{Notice, ObjectId, Plan};
+use edgegrid_plan::{Notice, ObjectId, Scope};
 use edgegrid_runtime::executor::{Class, WriteError};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::controller;
 use crate::federated_grid::FederatedGrid;
 use crate::notify::Notifier;
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 use crate::vanished_units::Vanished;
 
 /// Why a pass could not be made.
@@ -87,14 +87,15 @@ impl Shared {
         }
         let local = local.map(|local| grid_object(&*local));
         let decision = self.decide(&mirror, local.as_ref(), &at.0).await?;
-        self.tell(seen, &mirror, decision.trouble.as_ref()).await;
+        self.publish_events(seen, &mirror, decision.problem.as_ref())
+            .await;
         let recheck = decision.plan.recheck;
         let outcomes = context.execution.run(decision.plan).await;
         let failed = outcomes.into_values().find_map(Result::err);
-        let trouble = decision
-            .trouble
-            .or_else(|| failed.as_ref().and_then(refused));
-        self.set_unapplied::<K>(&key(seen), trouble);
+        let problem = decision
+            .problem
+            .or_else(|| failed.as_ref().and_then(problem_of));
+        self.set_unapplied::<K>(&key(seen), problem);
         match failed {
             Some(error) => Err(error.into()),
             None => Ok(recheck),
@@ -120,7 +121,7 @@ impl Shared {
             grace: context.config.unit_grace,
         };
         let first = decide(mirror, &world, now);
-        if !first.needs_look {
+        if !first.needs_namespace_check {
             return Ok(first);
         }
         let namespaces: Api<Namespace> = Api::all(context.client.clone());
@@ -144,11 +145,11 @@ impl Shared {
             && units.all(|unit| vanished.get(label, unit) != Some(Vanished::NodeDeleted))
     }
 
-    async fn tell<K: FederatedGrid>(
+    async fn publish_events<K: FederatedGrid>(
         &self,
         seen: &K,
         mirror: &GridObject,
-        problem: Option<&Trouble>,
+        problem: Option<&Problem>,
     ) {
         let mut notices: Vec<Notice> = problem.map(warning).into_iter().collect();
         let name = mirror.metadata.name.as_deref().unwrap_or_default();
@@ -159,7 +160,7 @@ impl Shared {
             .is_missing(K::KIND, name)
             && !mirror::is_removed(&mirror.metadata);
         let missing = is_missing.then(|| {
-            Trouble::new(
+            Problem::new(
                 reason::COPY_MISSING,
                 "the control cluster no longer shows this grid and did not ask to remove it, so this cluster keeps it as it is; \
                  run `edgegrid leave` if this cluster is no longer a member",
@@ -174,9 +175,9 @@ impl Shared {
     }
 
     /// Notes whether the control cluster no longer shows a grid, and enqueues the grid, whose condition says so.
-    fn set_missing<K: FederatedGrid>(&self, grid: &Key, problem: Option<Trouble>) {
+    fn set_missing<K: FederatedGrid>(&self, grid: &ObjectKey, problem: Option<Problem>) {
         let missing = &self.context.federation.missing;
-        if missing.set(K::KIND, grid, &whole(problem)) {
+        if missing.set(K::KIND, grid, &of_whole_grid(problem)) {
             let count = i64::try_from(missing.all().len()).unwrap_or(i64::MAX);
             self.context.metrics.copies_missing.set(count);
             K::own_queue(&self.context.queues).push(grid.clone());
@@ -184,27 +185,27 @@ impl Shared {
     }
 
     /// Notes why a mirror cannot be applied, and enqueues its copy, whose status says so.
-    fn set_unapplied<K: FederatedGrid>(&self, mirror: &Key, problem: Option<Trouble>) {
+    fn set_unapplied<K: FederatedGrid>(&self, mirror: &ObjectKey, problem: Option<Problem>) {
         let unapplied = &self.context.federation.unapplied;
-        if unapplied.set(K::KIND, mirror, &whole(problem)) {
+        if unapplied.set(K::KIND, mirror, &of_whole_grid(problem)) {
             reactions::enqueue_mirror::<K>(&self.context, mirror);
         }
     }
 }
 
-fn whole(trouble: Option<Trouble>) -> BTreeMap<String, Trouble> {
-    let trouble = trouble.map(|trouble| (Plan::WHOLE.to_owned(), trouble));
-    trouble.into_iter().collect()
+fn of_whole_grid(problem: Option<Problem>) -> BTreeMap<Scope, Problem> {
+    let problem = problem.map(|problem| (Scope::Grid, problem));
+    problem.into_iter().collect()
 }
 
-fn warning(trouble: &Trouble) -> Notice {
-    Notice::warning(trouble.reason, trouble.message.clone())
+fn warning(problem: &Problem) -> Notice {
+    Notice::warning(problem.reason, problem.message.clone())
 }
 
-/// A failure that people should hear of; what merely came between is tried again.
-fn refused(error: &WriteError) -> Option<Trouble> {
+/// The problem of a failed write; `None` for a conflict, which is merely tried again.
+fn problem_of(error: &WriteError) -> Option<Problem> {
     match error.class {
         Class::Conflict(_) | Class::NotFound | Class::AlreadyExists | Class::NotLeader => None,
-        _ => Some(Trouble::new(reason::REFUSED, error.to_string())),
+        _ => Some(Problem::new(reason::REFUSED, error.to_string())),
     }
 }

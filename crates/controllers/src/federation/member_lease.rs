@@ -1,13 +1,13 @@
-//! Renews this member's Lease in the control cluster, by which that knows the member is in contact, and tells people in
+//! Renews this member's Lease in the control cluster, by which that knows the member is in contact, and shows in
 //! the member when it cannot: a condition on every grid that came from there, an Event about the Secret, a metric.
 
 use std::time::Duration;
 
 use edgegrid_api::names::{MEMBER_LEASE, annotation, component, manager, parent_secret, reason};
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::failure::Trouble;
-use edgegrid_plan::federation::contact::{PATIENCE, RENEWAL};
-use edgegrid_plan::{Kind, Notice, ObjectId};
+use edgegrid_plan::failure::Problem;
+use edgegrid_plan::federation::contact::{LEASE_DURATION, RENEW_INTERVAL};
+use edgegrid_plan::{Notice, ObjectId, ObjectKind};
 use edgegrid_runtime::logging::chain;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -23,7 +23,7 @@ use super::enqueue_followers;
 use crate::context::Context;
 use crate::execute::target;
 use crate::notify::Notifier;
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 
 /// A renewal that failed is tried again after this time.
 const RETRY: Duration = Duration::from_secs(5);
@@ -33,13 +33,13 @@ const RENEW_TIMEOUT: Duration = Duration::from_secs(20);
 const MISSING_SHOWN: usize = 10;
 
 /// Renews the Lease, for ever.
-pub(super) async fn keep(context: &Context, control: &ControlCluster) {
-    let mut contact = Contact::new(context);
+pub(super) async fn run(context: &Context, control: &ControlCluster) {
+    let mut renewals = Renewals::new(context);
     loop {
         let wait = match timeout(RENEW_TIMEOUT, renew(context, control)).await {
-            Ok(Ok(())) => contact.renewed(context).await,
-            Ok(Err(error)) => contact.failed(context, &chain(&*error)).await,
-            Err(_) => contact.failed(context, "timed out").await,
+            Ok(Ok(())) => renewals.succeeded(context).await,
+            Ok(Err(error)) => renewals.failed(context, &chain(&*error)).await,
+            Err(_) => renewals.failed(context, "timed out").await,
         };
         sleep(wait).await;
     }
@@ -51,13 +51,14 @@ async fn renew(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let leases: Api<Lease> = Api::namespaced(control.client.clone(), &control.namespace);
     let lease = leases.get_metadata(MEMBER_LEASE).await?;
-    let id = ObjectId::namespaced(Kind::Lease, &control.namespace, MEMBER_LEASE);
+    let id = ObjectId::namespaced(ObjectKind::Lease, &control.namespace, MEMBER_LEASE);
     let now = MicroTime((context.clock)());
     let mut body = json!({ "spec": { "holderIdentity": control.namespace, "renewTime": now } });
     let missing = context.federation.missing.all();
     if !missing.is_empty() {
-        let name =
-            |(kind, (namespace, name)): &(Kind, Key)| format!("{} {namespace}/{name}", kind.name());
+        let name = |(kind, (namespace, name)): &(ObjectKind, ObjectKey)| {
+            format!("{} {namespace}/{name}", kind.name())
+        };
         let mut names: Vec<String> = missing.iter().take(MISSING_SHOWN).map(name).collect();
         if let Some(more) = missing
             .len()
@@ -76,14 +77,14 @@ async fn renew(
     Ok(())
 }
 
-/// Whether renewals succeed, and what people were told about it.
-struct Contact {
+/// Whether renewals succeed, and what was published about it.
+struct Renewals {
     notifier: Notifier,
     /// Since when there is no answer.
     since: Option<Timestamp>,
 }
 
-impl Contact {
+impl Renewals {
     fn new(context: &Context) -> Self {
         let executor = context.execution.executor.clone();
         Self {
@@ -93,13 +94,13 @@ impl Contact {
     }
 
     /// The control cluster answered; returns when to renew again.
-    async fn renewed(&mut self, context: &Context) -> Duration {
+    async fn succeeded(&mut self, context: &Context) -> Duration {
         self.since = None;
-        self.tell(context, None).await;
-        RENEWAL
+        self.set_error(context, None).await;
+        RENEW_INTERVAL
     }
 
-    /// It did not, or refused; returns when to try again.
+    /// The control cluster did not answer, or refused; returns when to try again.
     async fn failed(&mut self, context: &Context, error: &str) -> Duration {
         let now = (context.clock)();
         if self.since.is_none() {
@@ -107,22 +108,22 @@ impl Contact {
         }
         let since = *self.since.get_or_insert(now);
         let silence = Duration::try_from(since.duration_until(now)).unwrap_or_default();
-        if silence >= PATIENCE && context.federation.control_link.error().is_none() {
+        if silence >= LEASE_DURATION && context.federation.control_link.error().is_none() {
             let message = format!(
                 "control cluster unreachable since {since}, this cluster keeps what it has: {error}"
             );
-            let problem = Trouble::new(reason::OUT_OF_CONTACT, message);
-            self.tell(context, Some(problem)).await;
+            let problem = Problem::new(reason::OUT_OF_CONTACT, message);
+            self.set_error(context, Some(problem)).await;
         }
         RETRY
     }
 
-    async fn tell(&self, context: &Context, problem: Option<Trouble>) {
+    async fn set_error(&self, context: &Context, problem: Option<Problem>) {
         let link = &context.federation.control_link;
         if link.error() == problem {
             return;
         }
-        let warning = |problem: &Trouble| Notice::warning(problem.reason, problem.message.clone());
+        let warning = |problem: &Problem| Notice::warning(problem.reason, problem.message.clone());
         let notices: Vec<Notice> = problem.iter().map(warning).collect();
         let is_lost = i64::from(problem.is_some());
         context.metrics.control_cluster_lost.set(is_lost);
@@ -136,7 +137,7 @@ impl Contact {
 }
 
 /// What makes this cluster a member.
-fn secret() -> (Key, ObjectReference) {
+fn secret() -> (ObjectKey, ObjectReference) {
     let (namespace, name) = (parent_secret::NAMESPACE, parent_secret::NAME);
     let about = ObjectReference {
         api_version: Some("v1".into()),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use edgegrid_api::names::MEMBER_LEASE;
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::federation::contact::PATIENCE;
-use edgegrid_plan::{Kind, ObjectId, Step};
+use edgegrid_plan::federation::contact::LEASE_DURATION;
+use edgegrid_plan::{ObjectId, ObjectKind, Step};
 use edgegrid_runtime::executor::{Class, WriteError};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
@@ -21,7 +21,7 @@ use crate::controller;
 use crate::queue::key;
 
 /// How often it is checked which members are out of contact.
-const CHECK: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Gives every member its Lease, until the queue is closed.
 pub(super) async fn run(context: &Context) {
@@ -46,11 +46,11 @@ async fn reconcile(
     if has_lease || namespace.metadata.deletion_timestamp.is_some() {
         return Ok(None);
     }
-    let id = ObjectId::namespaced(Kind::Lease, &name, MEMBER_LEASE);
+    let id = ObjectId::namespaced(ObjectKind::Lease, &name, MEMBER_LEASE);
     if let Some(wait) = context.execution.writes.behind(&id, None) {
         return Ok(Some(wait));
     }
-    let body = json!({ "spec": { "leaseDurationSeconds": PATIENCE.as_secs() } });
+    let body = json!({ "spec": { "leaseDurationSeconds": LEASE_DURATION.as_secs() } });
     match context
         .execution
         .run_in_order(&[Step::Create { id, body }])
@@ -66,7 +66,7 @@ pub(super) async fn watch_contacts(context: &Context) {
     let mut known = BTreeMap::new();
     loop {
         tokio::select! {
-            () = sleep(CHECK) => {}
+            () = sleep(CHECK_INTERVAL) => {}
             () = context.queues.federation.members.closed() => return,
         }
         let away = context.federation.contacts.away((context.clock)());

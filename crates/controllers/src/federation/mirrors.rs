@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edgegrid_api::names::{manager, reason};
-use edgegrid_plan::failure::Trouble;
+use edgegrid_plan::failure::Problem;
 use edgegrid_plan::federation::mirror::{self, Decision};
 use edgegrid_plan::federation::report::{Standing, status};
 use edgegrid_plan::federation::{GridObject, is_from_control, target};
@@ -21,7 +21,7 @@ use crate::controller;
 use crate::execute;
 use crate::federated_grid::FederatedGrid;
 use crate::grid_memory::{Memories, Memory};
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 
 /// What all passes share.
 #[derive(Clone)]
@@ -53,8 +53,8 @@ pub(super) async fn run<K: FederatedGrid>(
 }
 
 /// What the caches show of one copy.
-struct Seen {
-    key: Key,
+struct CachedCopy {
+    key: ObjectKey,
     copy: GridObject,
     mirror: Option<GridObject>,
     /// The member's own grid, if it came from the control cluster.
@@ -85,74 +85,82 @@ impl<K: FederatedGrid> Shared<K> {
         let local = local
             .map(|local| grid_object(&*local))
             .filter(|local| is_from_control(&local.metadata));
-        let seen = Seen {
+        let cached_copy = CachedCopy {
             key: key(seen),
             copy,
             mirror,
             local,
         };
         let taken;
-        let standing = match mirror::decide(&seen.copy, seen.mirror.as_ref(), seen.local.is_some())
-        {
+        let standing = match mirror::decide(
+            &cached_copy.copy,
+            cached_copy.mirror.as_ref(),
+            cached_copy.local.is_some(),
+        ) {
             Decision::Write(steps) => {
                 context.execution.run_in_order(&steps).await?;
                 return Ok(None);
             }
             Decision::Removing | Decision::Unclear => return Ok(None),
             Decision::Removed => Standing::Removed,
-            Decision::Taken => {
-                taken = Trouble::new(
+            Decision::NameTaken => {
+                taken = Problem::new(
                     reason::NAME_TAKEN,
                     format!(
                         "{id} exists in the member and is not a copy of this grid: delete or rename it"
                     ),
                 );
-                Standing::Held(&taken)
+                Standing::Blocked(&taken)
             }
             Decision::Settled => {
                 let unapplied = context.federation.unapplied.get(K::KIND, &own);
                 return self
-                    .report_local(&seen, unapplied.into_values().next())
+                    .report_local(&cached_copy, unapplied.into_values().next())
                     .await;
             }
         };
-        self.report(&seen, standing).await
+        self.report(&cached_copy, standing).await
     }
 
     /// Reports how the member's grid stands.
     async fn report_local(
         &self,
-        seen: &Seen,
-        unapplied: Option<Trouble>,
+        cached_copy: &CachedCopy,
+        unapplied: Option<Problem>,
     ) -> Result<Option<Duration>, WriteError> {
-        let has_units = seen
+        let has_units = cached_copy
             .copy
             .grid_key()
             .is_some_and(|key| !self.context.caches.units(key).is_empty());
-        let standing = match (&seen.local, &unapplied) {
-            (_, Some(problem)) => Standing::Held(problem),
+        let standing = match (&cached_copy.local, &unapplied) {
+            (_, Some(problem)) => Standing::Blocked(problem),
             (Some(local), None) => Standing::Has(local),
             (None, None) if !has_units => Standing::NoUnits,
             (None, None) => return Ok(None),
         };
-        self.report(seen, standing).await
+        self.report(cached_copy, standing).await
     }
 
     /// Writes the status of the copy if it is another one, and returns how long it has to wait.
     async fn report(
         &self,
-        seen: &Seen,
+        cached_copy: &CachedCopy,
         standing: Standing<'_>,
     ) -> Result<Option<Duration>, WriteError> {
         let now = (self.context.clock)();
-        let Some(wanted) = status(&seen.copy, seen.mirror.as_ref(), &standing, now) else {
+        let Some(wanted) = status(
+            &cached_copy.copy,
+            cached_copy.mirror.as_ref(),
+            &standing,
+            now,
+        ) else {
             return Ok(None);
         };
-        let uid = seen.copy.metadata.uid.clone().unwrap_or_default();
-        let mut memory = self.memories.take(&seen.key, &uid);
+        let uid = cached_copy.copy.metadata.uid.clone().unwrap_or_default();
+        let mut memory = self.memories.take(&cached_copy.key, &uid);
         let report = Report { standing, wanted };
-        let done = self.write(&seen.copy, &report, &mut memory).await;
-        let own = seen.key.clone();
+        let done = self.write(&cached_copy.copy, &report, &mut memory).await;
+        let own = cached_copy.key.clone();
         self.memories.put(own, memory, |(namespace, name)| {
             self.copies
                 .get(&ObjectRef::new(name).within(namespace))
@@ -191,7 +199,7 @@ fn report_id(standing: &Standing<'_>) -> Option<String> {
     match standing {
         Standing::Has(grid) => grid.metadata.resource_version.clone(),
         Standing::NoUnits => Some(reason::NO_UNITS.to_owned()),
-        Standing::Held(trouble) => Some(format!("{}: {}", trouble.reason, trouble.message)),
+        Standing::Blocked(problem) => Some(format!("{}: {}", problem.reason, problem.message)),
         Standing::Removed => None,
     }
 }

@@ -10,7 +10,7 @@ use kube::core::{ObjectMeta, PartialObjectMeta};
 
 use crate::context::Context;
 use crate::federated_grid::FederatedGrid;
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 use crate::reflector::Change;
 
 /// A grid came, changed or went: an original, a copy, a mirror, or any other.
@@ -82,7 +82,7 @@ pub(super) fn enqueue_originals<K: FederatedGrid>(context: &Context) {
     };
     let store = K::store(&context.caches);
     let concerned = store.state_filter(|grid| is_concerned(grid.meta()));
-    let keys: Vec<Key> = concerned.iter().map(|grid| key(&**grid)).collect();
+    let keys: Vec<ObjectKey> = concerned.iter().map(|grid| key(&**grid)).collect();
     K::federation_queues(&context.queues)
         .distribution
         .extend(keys.iter().cloned());
@@ -101,7 +101,7 @@ fn mirrors_by_key<K: FederatedGrid>(
 }
 
 /// Enqueues a mirror, and its copy, whose status may change.
-pub(super) fn enqueue_mirror<K: FederatedGrid>(context: &Context, mirror: &Key) {
+pub(super) fn enqueue_mirror<K: FederatedGrid>(context: &Context, mirror: &ObjectKey) {
     let queues = K::federation_queues(&context.queues);
     queues.mirrors.push(mirror.clone());
     if let Some(namespace) = context.federation.control_link.namespace() {

@@ -115,7 +115,7 @@ async fn follow_control_cluster(context: &Context, registration: Registration) {
         namespace,
     };
     join::all(vec![
-        Box::pin(member_lease::keep(context, &control)),
+        Box::pin(member_lease::run(context, &control)),
         Box::pin(follow_copies::<DeploymentGrid>(context, &control)),
         Box::pin(follow_copies::<StatefulSetGrid>(context, &control)),
         Box::pin(follow_copies::<ServiceGrid>(context, &control)),

@@ -25,7 +25,7 @@ impl Contacts {
             .as_ref()
             .and_then(|spec| spec.renew_time.as_ref());
         let earlier = contacts.get(namespace);
-        let contact = Contact::seen(earlier, renewed.map(|time| time.0), now);
+        let contact = Contact::observe(earlier, renewed.map(|time| time.0), now);
         contacts.insert(namespace.to_owned(), contact);
     }
 

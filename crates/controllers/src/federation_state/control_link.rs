@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use edgegrid_plan::Kind;
-use edgegrid_plan::failure::Trouble;
+use edgegrid_plan::ObjectKind;
+use edgegrid_plan::failure::Problem;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::federated_grid::FederatedGrid;
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 use crate::reflector::Change;
 
 /// Whether the control cluster answers, and which copies it shows.
@@ -20,11 +20,11 @@ struct Inner {
     /// The member's namespace there; `None` while this cluster is no member.
     namespace: Option<String>,
     /// Kinds of which all copies were seen.
-    synced: BTreeSet<Kind>,
+    synced: BTreeSet<ObjectKind>,
     /// The copies that are there.
-    copies: BTreeSet<(Kind, Key)>,
+    copies: BTreeSet<(ObjectKind, ObjectKey)>,
     /// What keeps the control cluster from answering, if it did not for a while.
-    error: Option<Trouble>,
+    error: Option<Problem>,
 }
 
 impl ControlLink {
@@ -34,7 +34,7 @@ impl ControlLink {
     }
 
     /// Whether the control cluster answers and does not show a copy.
-    pub(crate) fn is_missing(&self, kind: Kind, name: &str) -> bool {
+    pub(crate) fn is_missing(&self, kind: ObjectKind, name: &str) -> bool {
         let inner = self.lock();
         let Some(namespace) = inner.namespace.clone() else {
             return false;
@@ -44,12 +44,12 @@ impl ControlLink {
     }
 
     /// What keeps the control cluster from answering, if it did not for a while.
-    pub(crate) fn error(&self) -> Option<Trouble> {
+    pub(crate) fn error(&self) -> Option<Problem> {
         self.lock().error.clone()
     }
 
     /// Sets what keeps the control cluster from answering; `None` if it answers.
-    pub(crate) fn set_error(&self, error: Option<Trouble>) {
+    pub(crate) fn set_error(&self, error: Option<Problem>) {
         self.lock().error = error;
     }
 
@@ -62,7 +62,7 @@ impl ControlLink {
     }
 
     /// Notes that all copies of a kind were seen.
-    pub(crate) fn set_synced(&self, kind: Kind) {
+    pub(crate) fn set_synced(&self, kind: ObjectKind) {
         self.lock().synced.insert(kind);
     }
 

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use edgegrid_plan::Kind;
+use edgegrid_plan::ObjectKind;
 use edgegrid_plan::federation::stands_for;
 
 use crate::federated_grid::FederatedGrid;
-use crate::queue::Key;
+use crate::queue::ObjectKey;
 use crate::reflector::Change;
 use parking_lot::RwLock;
 
@@ -17,18 +17,18 @@ use parking_lot::RwLock;
 pub(crate) struct Copies(Arc<RwLock<Index>>);
 
 /// A grid, and where its copies and mirrors are.
-type Index = BTreeMap<(Kind, Key), BTreeSet<Key>>;
+type Index = BTreeMap<(ObjectKind, ObjectKey), BTreeSet<ObjectKey>>;
 
 impl Copies {
     /// Where the copies and mirrors of a grid are.
-    pub(crate) fn keys(&self, kind: Kind, grid: &Key) -> Vec<Key> {
+    pub(crate) fn keys(&self, kind: ObjectKind, grid: &ObjectKey) -> Vec<ObjectKey> {
         let index = self.0.read();
         let found = index.get(&(kind, grid.clone()));
         found.into_iter().flatten().cloned().collect()
     }
 
     /// Takes a change in and returns the grids whose copies it concerns.
-    pub(crate) fn apply<K: FederatedGrid>(&self, change: &Change<K>) -> BTreeSet<Key> {
+    pub(crate) fn apply<K: FederatedGrid>(&self, change: &Change<K>) -> BTreeSet<ObjectKey> {
         let mut index = self.0.write();
         let own = change.key();
         let mut concerned = BTreeSet::new();

@@ -36,7 +36,7 @@ impl Counted {
     }
 
     async fn new(control: &Site, name: &str) -> Self {
-        let member = Member::of(control, name).await.unwrap();
+        let member = Member::unregistered(control, name).await.unwrap();
         let calls = member.link.record(|_, path| !path.contains("/leases"));
         let events = member.link.record_events(|_| true);
         member.register(control, name).await.unwrap();
@@ -90,7 +90,7 @@ fn writes(site: &Site) -> Vec<String> {
 }
 
 /// What each member has of a kind besides the grid.
-fn child(kind: Kind, member: &str) -> String {
+fn child(kind: Gvk, member: &str) -> String {
     match kind.2 {
         "DeploymentGrid" => {
             format!("/apis/apps/v1/namespaces/default/deployments/echo-zone-{member}")
@@ -102,7 +102,7 @@ fn child(kind: Kind, member: &str) -> String {
     }
 }
 
-fn path(kind: Kind, namespace: &str) -> String {
+fn path(kind: Gvk, namespace: &str) -> String {
     let plural = kind.2.to_lowercase() + "s";
     format!("/apis/superedge.io/v1/namespaces/{namespace}/{plural}")
 }
@@ -160,7 +160,7 @@ async fn a_grid_change_costs_each_member_one_event_and_one_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_holds_one_watch_per_kind_upstream_and_lists_once() {
+async fn a_member_has_one_watch_per_kind_upstream_and_lists_once() {
     let control = Site::control().await.unwrap();
     let one = Counted::new(&control, "a").await;
     a_while().await;

@@ -33,7 +33,7 @@ fn replicas(found: &Value) -> Option<i64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_cut_off_puts_edits_back_to_what_it_heard_last_across_restarts_too() {
+async fn a_member_cut_off_puts_edits_back_to_what_it_was_shown_last_across_restarts_too() {
     let (control, mut a, b) = two().await;
     a.cut();
     let change = json!({ "spec": { "template": { "replicas": 4 } } });

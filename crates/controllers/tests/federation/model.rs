@@ -21,7 +21,7 @@ use crate::stage::*;
 const NAMES: [&str; 2] = ["shop", "web"];
 const ZONES: [&str; 4] = ["north", "east", "south", "west"];
 /// Retries of what failed while a link was cut come back within minutes.
-const PATIENCE: Patience = Patience {
+const AGREEMENT_TIMEOUT: Patience = Patience {
     limit: Duration::from_mins(30),
     pause: Duration::from_secs(20),
 };
@@ -86,7 +86,7 @@ impl Model {
         (!all.is_empty()).then(|| all[self.random.usize(..all.len())])
     }
 
-    fn any_grid(&mut self) -> (Kind, (&'static str, &'static str)) {
+    fn any_grid(&mut self) -> (Gvk, (&'static str, &'static str)) {
         (
             GRIDS[self.random.usize(..3)],
             ("default", NAMES[self.random.usize(..NAMES.len())]),
@@ -225,7 +225,7 @@ impl Model {
             life.heal().await?;
         }
         let model = &*self;
-        eventually_within(PATIENCE, "all clusters agree", async || {
+        eventually_within(AGREEMENT_TIMEOUT, "all clusters agree", async || {
             model.control.empty_namespaces().await?;
             let mut expected = BTreeMap::new();
             for kind in GRIDS {

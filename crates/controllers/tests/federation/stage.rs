@@ -18,20 +18,20 @@ use serde_json::{Value, json};
 use crate::harness::{self, Running, Start};
 
 /// Group, version and kind.
-pub(crate) type Kind = (&'static str, &'static str, &'static str);
+pub(crate) type Gvk = (&'static str, &'static str, &'static str);
 
-pub(crate) const DEPLOYMENT_GRID: Kind = ("superedge.io", "v1", "DeploymentGrid");
-pub(crate) const STATEFUL_SET_GRID: Kind = ("superedge.io", "v1", "StatefulSetGrid");
-pub(crate) const SERVICE_GRID: Kind = ("superedge.io", "v1", "ServiceGrid");
-pub(crate) const GRIDS: [Kind; 3] = [DEPLOYMENT_GRID, STATEFUL_SET_GRID, SERVICE_GRID];
-pub(crate) const DEPLOYMENT: Kind = ("apps", "v1", "Deployment");
-pub(crate) const STATEFUL_SET: Kind = ("apps", "v1", "StatefulSet");
-pub(crate) const SERVICE: Kind = ("", "v1", "Service");
-pub(crate) const NAMESPACE: Kind = ("", "v1", "Namespace");
-pub(crate) const SECRET: Kind = ("", "v1", "Secret");
-pub(crate) const LEASE: Kind = ("coordination.k8s.io", "v1", "Lease");
-pub(crate) const NODE: Kind = ("", "v1", "Node");
-pub(crate) const EVENT: Kind = ("events.k8s.io", "v1", "Event");
+pub(crate) const DEPLOYMENT_GRID: Gvk = ("superedge.io", "v1", "DeploymentGrid");
+pub(crate) const STATEFUL_SET_GRID: Gvk = ("superedge.io", "v1", "StatefulSetGrid");
+pub(crate) const SERVICE_GRID: Gvk = ("superedge.io", "v1", "ServiceGrid");
+pub(crate) const GRIDS: [Gvk; 3] = [DEPLOYMENT_GRID, STATEFUL_SET_GRID, SERVICE_GRID];
+pub(crate) const DEPLOYMENT: Gvk = ("apps", "v1", "Deployment");
+pub(crate) const STATEFUL_SET: Gvk = ("apps", "v1", "StatefulSet");
+pub(crate) const SERVICE: Gvk = ("", "v1", "Service");
+pub(crate) const NAMESPACE: Gvk = ("", "v1", "Namespace");
+pub(crate) const SECRET: Gvk = ("", "v1", "Secret");
+pub(crate) const LEASE: Gvk = ("coordination.k8s.io", "v1", "Lease");
+pub(crate) const NODE: Gvk = ("", "v1", "Node");
+pub(crate) const EVENT: Gvk = ("events.k8s.io", "v1", "Event");
 
 /// The token that a control cluster accepts at first.
 pub(crate) const TOKEN: &str = "first";
@@ -82,7 +82,7 @@ impl Site {
         Ok(())
     }
 
-    pub(crate) fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+    pub(crate) fn api(&self, kind: Gvk, namespace: &str) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.0, kind.1, kind.2));
         if namespace.is_empty() {
             Api::all_with(self.cluster.client(), &resource)
@@ -91,18 +91,18 @@ impl Site {
         }
     }
 
-    pub(crate) async fn find(&self, kind: Kind, at: (&str, &str)) -> Result<Option<Value>> {
+    pub(crate) async fn find(&self, kind: Gvk, at: (&str, &str)) -> Result<Option<Value>> {
         let found = self.api(kind, at.0).get_opt(at.1).await?;
         Ok(found.map(serde_json::to_value).transpose()?)
     }
 
-    pub(crate) async fn read(&self, kind: Kind, at: (&str, &str)) -> Result<Value> {
+    pub(crate) async fn read(&self, kind: Gvk, at: (&str, &str)) -> Result<Value> {
         let found = self.find(kind, at).await?;
         found.with_context(|| format!("{} {at:?} is not there", kind.2))
     }
 
     /// All objects of a kind in all namespaces, as `namespace/name`.
-    pub(crate) async fn all(&self, kind: Kind) -> Result<Vec<String>> {
+    pub(crate) async fn all(&self, kind: Gvk) -> Result<Vec<String>> {
         let list = self.api(kind, "").list(&ListParams::default()).await?;
         let name = |item: &DynamicObject| {
             format!(
@@ -115,7 +115,7 @@ impl Site {
     }
 
     /// Creates an object as kubectl create does.
-    pub(crate) async fn create(&self, kind: Kind, at: (&str, &str), rest: &Value) -> Result<()> {
+    pub(crate) async fn create(&self, kind: Gvk, at: (&str, &str), rest: &Value) -> Result<()> {
         let (group, version, name) = kind;
         let mut object = rest.clone();
         let in_group = format!("{group}/{version}");
@@ -132,7 +132,7 @@ impl Site {
     }
 
     /// A merge patch by kubectl.
-    pub(crate) async fn edit(&self, kind: Kind, at: (&str, &str), change: &Value) -> Result<()> {
+    pub(crate) async fn edit(&self, kind: Gvk, at: (&str, &str), change: &Value) -> Result<()> {
         let params = PatchParams {
             field_manager: Some("kubectl-edit".into()),
             ..PatchParams::default()
@@ -142,7 +142,7 @@ impl Site {
         Ok(())
     }
 
-    pub(crate) async fn delete(&self, kind: Kind, at: (&str, &str)) -> Result<()> {
+    pub(crate) async fn delete(&self, kind: Gvk, at: (&str, &str)) -> Result<()> {
         let api = self.api(kind, at.0);
         api.delete(at.1, &DeleteParams::default()).await?;
         Ok(())
@@ -173,7 +173,7 @@ impl Site {
     /// Waits until an object shows something.
     pub(crate) async fn until<T: PartialEq + std::fmt::Debug>(
         &self,
-        (kind, at): (Kind, (&str, &str)),
+        (kind, at): (Gvk, (&str, &str)),
         wanted: T,
         look: impl Fn(&Value) -> T,
     ) -> Result<Value> {
@@ -187,7 +187,7 @@ impl Site {
     }
 
     /// Waits until an object is there, or is not.
-    pub(crate) async fn exists(&self, kind: Kind, at: (&str, &str), wanted: bool) -> Result<()> {
+    pub(crate) async fn exists(&self, kind: Gvk, at: (&str, &str), wanted: bool) -> Result<()> {
         let word = if wanted { "there" } else { "gone" };
         eventually(&format!("{} {at:?} is {word}", kind.2), async || {
             let found = self.find(kind, at).await?;
@@ -200,7 +200,7 @@ impl Site {
     /// Waits until a condition of a grid has a status.
     pub(crate) async fn condition(
         &self,
-        kind: Kind,
+        kind: Gvk,
         at: (&str, &str),
         (type_, status): (&str, &str),
     ) -> Result<Value> {
@@ -270,7 +270,7 @@ async fn finalize(client: &Client, name: &str) -> Result<()> {
 
 impl Member {
     /// A member, not yet registered anywhere.
-    pub(crate) async fn of(control: &Site, name: &str) -> Result<Self> {
+    pub(crate) async fn unregistered(control: &Site, name: &str) -> Result<Self> {
         let (client, link) = control.cluster.link()?;
         let (refusing, refusal) = control.cluster.link()?;
         refusal.break_off(Fault::Refuse(401));
@@ -295,7 +295,7 @@ impl Member {
 
     /// A member that clusternet registered.
     pub(crate) async fn registered(control: &Site, name: &str) -> Result<Self> {
-        let member = Self::of(control, name).await?;
+        let member = Self::unregistered(control, name).await?;
         member.register(control, name).await?;
         Ok(member)
     }
@@ -350,7 +350,7 @@ pub(crate) fn units(grid: &Value) -> Vec<String> {
 }
 
 /// A spec of any of the three kinds with one template.
-pub(crate) fn spec(kind: Kind, replicas: i64) -> Value {
+pub(crate) fn spec(kind: Gvk, replicas: i64) -> Value {
     let template = match kind.2 {
         "ServiceGrid" => {
             json!({ "selector": { "appGrid": "echo" }, "ports": [{ "port": replicas, "protocol": "TCP" }] })
@@ -374,7 +374,7 @@ pub(crate) fn spec(kind: Kind, replicas: i64) -> Value {
 }
 
 /// A federated grid.
-pub(crate) fn federated(kind: Kind, replicas: i64) -> Value {
+pub(crate) fn federated(kind: Gvk, replicas: i64) -> Value {
     json!({ "metadata": { "labels": { label::FEDERATE: "yes" } }, "spec": spec(kind, replicas) })
 }
 

@@ -178,7 +178,7 @@ async fn equal_unit_names_of_two_clusters_are_both_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_late_registration_and_a_new_token_need_no_restart() {
     let control = Site::control().await.unwrap();
-    let a = Member::of(&control, "a").await.unwrap();
+    let a = Member::unregistered(&control, "a").await.unwrap();
     a.site.add_nodes(&["a-1 zone=zone1"]).await.unwrap();
     control
         .create(STATEFUL_SET_GRID, GRID, &federated(STATEFUL_SET_GRID, 1))

@@ -169,7 +169,7 @@ async fn grids_of_all_kinds_reach_members_change_there_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_is_heard_of_through_a_lease_that_the_control_cluster_makes() {
+async fn a_member_is_in_contact_through_a_lease_that_the_control_cluster_makes() {
     let (control, a, _b) = three().await.unwrap();
     control
         .exists(LEASE, (&a.namespace, MEMBER_LEASE), true)

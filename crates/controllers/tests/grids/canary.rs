@@ -12,7 +12,7 @@ use crate::stage::*;
 
 type Template = fn(&str, Option<i64>) -> Value;
 
-const KINDS: [(Kind, Kind, Template); 2] = [
+const KINDS: [(Gvk, Gvk, Template); 2] = [
     (DEPLOYMENT_GRID, DEPLOYMENT, deployment_spec),
     (STATEFUL_SET_GRID, STATEFUL_SET, stateful_set_spec),
 ];
@@ -40,7 +40,7 @@ async fn four_zones() -> Result<Cluster> {
     Ok(cluster)
 }
 
-async fn runs(stage: &Stage<'_>, child: Kind, images: [&str; 4]) -> Result<()> {
+async fn runs(stage: &Stage<'_>, child: Gvk, images: [&str; 4]) -> Result<()> {
     for (number, wanted) in (1..).zip(images) {
         let name = format!("web-zone{number}");
         stage
@@ -123,7 +123,7 @@ async fn unused_templates_are_dropped_only_when_asked_for_and_never_one_in_use()
 /// In SuperEdge one typo in `templates` froze the application everywhere, without a word. Definitions of
 /// SuperEdge let such objects in, so they may be stored.
 #[tokio::test(start_paused = true)]
-async fn a_missing_template_stops_its_own_unit_only_and_says_so() -> Result<()> {
+async fn a_missing_template_stops_its_own_unit_only_and_is_reported() -> Result<()> {
     let cluster = Cluster::embedded().await?;
     cluster
         .install(edgegrid_api::crds().into_iter().map(without_rules))
@@ -153,7 +153,7 @@ async fn a_missing_template_stops_its_own_unit_only_and_says_so() -> Result<()> 
     assert_eq!(
         stage.events("web", reason::TEMPLATE_MISSING).await?.len(),
         1,
-        "said once"
+        "published once"
     );
 
     stage
@@ -174,7 +174,7 @@ async fn a_missing_template_stops_its_own_unit_only_and_says_so() -> Result<()> 
 
 /// An empty key on a stored object: a Warning, a condition, nothing else.
 #[tokio::test(start_paused = true)]
-async fn a_grid_without_a_key_says_so_and_does_nothing() -> Result<()> {
+async fn a_grid_without_a_key_reports_it_and_does_nothing() -> Result<()> {
     let cluster = Cluster::embedded().await?;
     cluster
         .install(edgegrid_api::crds().into_iter().map(without_rules))

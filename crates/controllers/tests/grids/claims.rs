@@ -67,7 +67,7 @@ async fn a_foreign_deployment_of_a_wanted_name_stays_as_it_is() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_taken_name_is_said_once_and_taken_when_it_becomes_free() -> Result<()> {
+async fn a_taken_name_is_reported_once_and_taken_when_it_becomes_free() -> Result<()> {
     let cluster = two_zones().await?;
     let stage = Stage(&cluster);
     stage

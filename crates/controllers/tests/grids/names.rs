@@ -13,7 +13,7 @@ const IMAGE: &str = "superedge/echoserver:2.2";
 
 /// Grids `a` with unit `b-c` and `a-b` with unit `c` want the same name.
 #[tokio::test(start_paused = true)]
-async fn of_two_grids_that_want_one_name_the_second_says_so_and_neither_fights() -> Result<()> {
+async fn of_two_grids_that_want_one_name_the_second_reports_it_and_neither_fights() -> Result<()> {
     let cluster = harness::cluster().await?;
     let stage = Stage(&cluster);
     stage.add_nodes(&["n-1 left=b-c", "n-2 right=c"]).await?;

@@ -13,7 +13,7 @@ use crate::stage::*;
 
 const IMAGE: &str = "superedge/echoserver:2.2";
 
-async fn stamped(kind: Kind, child: Kind, template: &Value) -> Result<(Cluster, Running)> {
+async fn stamped(kind: Gvk, child: Gvk, template: &Value) -> Result<(Cluster, Running)> {
     let cluster = harness::cluster().await?;
     let stage = Stage(&cluster);
     stage.add_nodes(&["a-1 zone=a", "b-1 zone=b"]).await?;
@@ -203,7 +203,7 @@ async fn a_refused_object_stops_its_own_unit_only_and_is_tried_again_ever_more_s
     assert_eq!(
         stage.events("web", reason::REFUSED).await?.len(),
         1,
-        "said once"
+        "published once"
     );
     Ok(())
 }
@@ -258,7 +258,7 @@ async fn a_conflict_or_a_lost_request_is_repeated() -> Result<()> {
 
 /// Stamping that succeeds makes one summary per pass, not one word per unit.
 #[tokio::test(start_paused = true)]
-async fn stamping_is_said_in_one_event() -> Result<()> {
+async fn stamping_is_published_in_one_event() -> Result<()> {
     let cluster = harness::cluster().await?;
     let stage = Stage(&cluster);
     let nodes: Vec<String> = (0..12)

@@ -113,7 +113,7 @@ async fn no_more_units_than_allowed_are_changed_and_not_yet_available() -> Resul
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_unit_that_does_not_become_available_stops_the_wave() -> Result<()> {
+async fn a_unit_that_does_not_become_available_stops_the_rollout() -> Result<()> {
     let (cluster, _running) = stamped(&json!({ "maxConcurrentUnits": 1 })).await?;
     let stage = Stage(&cluster);
     change_image(&stage, "bad:1").await?;

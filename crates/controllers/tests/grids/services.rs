@@ -128,7 +128,7 @@ async fn the_grids_annotations_are_copied_but_for_kubectls_own() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grids_own_list_of_keys_wins_and_a_malformed_one_is_said_once() -> Result<()> {
+async fn a_grids_own_list_of_keys_wins_and_a_malformed_one_is_reported_once() -> Result<()> {
     let mut object = grid("zone", &template());
     object["metadata"]["annotations"] =
         json!({ annotation::TOPOLOGY_KEYS: "[\"kubernetes.io/hostname\",\"zone\",\"*\"]" });

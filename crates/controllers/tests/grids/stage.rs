@@ -16,28 +16,28 @@ pub(crate) const NAMESPACE: &str = "default";
 
 /// A kind by its group, version and name.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind(
+pub(crate) struct Gvk(
     pub(crate) &'static str,
     pub(crate) &'static str,
     pub(crate) &'static str,
     pub(crate) bool,
 );
 
-pub(crate) const DEPLOYMENT: Kind = Kind("apps", "v1", "Deployment", true);
-pub(crate) const STATEFUL_SET: Kind = Kind("apps", "v1", "StatefulSet", true);
-pub(crate) const SERVICE: Kind = Kind("", "v1", "Service", true);
-pub(crate) const NODE: Kind = Kind("", "v1", "Node", false);
-pub(crate) const EVENT: Kind = Kind("events.k8s.io", "v1", "Event", true);
-pub(crate) const DEPLOYMENT_GRID: Kind = Kind("superedge.io", "v1", "DeploymentGrid", true);
-pub(crate) const STATEFUL_SET_GRID: Kind = Kind("superedge.io", "v1", "StatefulSetGrid", true);
-pub(crate) const SERVICE_GRID: Kind = Kind("superedge.io", "v1", "ServiceGrid", true);
+pub(crate) const DEPLOYMENT: Gvk = Gvk("apps", "v1", "Deployment", true);
+pub(crate) const STATEFUL_SET: Gvk = Gvk("apps", "v1", "StatefulSet", true);
+pub(crate) const SERVICE: Gvk = Gvk("", "v1", "Service", true);
+pub(crate) const NODE: Gvk = Gvk("", "v1", "Node", false);
+pub(crate) const EVENT: Gvk = Gvk("events.k8s.io", "v1", "Event", true);
+pub(crate) const DEPLOYMENT_GRID: Gvk = Gvk("superedge.io", "v1", "DeploymentGrid", true);
+pub(crate) const STATEFUL_SET_GRID: Gvk = Gvk("superedge.io", "v1", "StatefulSetGrid", true);
+pub(crate) const SERVICE_GRID: Gvk = Gvk("superedge.io", "v1", "ServiceGrid", true);
 
 /// A cluster as the tests see it.
 pub(crate) struct Stage<'a>(pub(crate) &'a Cluster);
 
 impl Stage<'_> {
-    pub(crate) fn api(&self, kind: Kind) -> Api<DynamicObject> {
-        let Kind(group, version, name, is_namespaced) = kind;
+    pub(crate) fn api(&self, kind: Gvk) -> Api<DynamicObject> {
+        let Gvk(group, version, name, is_namespaced) = kind;
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, name));
         if is_namespaced {
             Api::namespaced_with(self.0.client(), NAMESPACE, &resource)
@@ -47,19 +47,19 @@ impl Stage<'_> {
     }
 
     /// An object as stored, if it is there.
-    pub(crate) async fn find(&self, kind: Kind, name: &str) -> Result<Option<Value>> {
+    pub(crate) async fn find(&self, kind: Gvk, name: &str) -> Result<Option<Value>> {
         let found = self.api(kind).get_opt(name).await?;
         Ok(found.map(serde_json::to_value).transpose()?)
     }
 
     /// An object as stored.
-    pub(crate) async fn read(&self, kind: Kind, name: &str) -> Result<Value> {
+    pub(crate) async fn read(&self, kind: Gvk, name: &str) -> Result<Value> {
         let found = self.find(kind, name).await?;
         found.with_context(|| format!("{} {name} is not there", kind.2))
     }
 
     /// The names of all objects of a kind.
-    pub(crate) async fn names(&self, kind: Kind) -> Result<Vec<String>> {
+    pub(crate) async fn names(&self, kind: Gvk) -> Result<Vec<String>> {
         let list = self.api(kind).list(&ListParams::default()).await?;
         Ok(list
             .items
@@ -69,8 +69,8 @@ impl Stage<'_> {
     }
 
     /// Creates an object as kubectl create does.
-    pub(crate) async fn create(&self, kind: Kind, name: &str, rest: &Value) -> Result<Value> {
-        let Kind(group, version, kind_name, _) = kind;
+    pub(crate) async fn create(&self, kind: Gvk, name: &str, rest: &Value) -> Result<Value> {
+        let Gvk(group, version, kind_name, _) = kind;
         let api_version = if group.is_empty() {
             version.to_owned()
         } else {
@@ -91,7 +91,7 @@ impl Stage<'_> {
     }
 
     /// A merge patch by kubectl.
-    pub(crate) async fn edit(&self, kind: Kind, name: &str, change: &Value) -> Result<Value> {
+    pub(crate) async fn edit(&self, kind: Gvk, name: &str, change: &Value) -> Result<Value> {
         self.edit_as("kubectl-edit", kind, name, change).await
     }
 
@@ -99,7 +99,7 @@ impl Stage<'_> {
     pub(crate) async fn edit_as(
         &self,
         manager: &str,
-        kind: Kind,
+        kind: Gvk,
         name: &str,
         change: &Value,
     ) -> Result<Value> {
@@ -115,7 +115,7 @@ impl Stage<'_> {
     }
 
     /// Sets a child's status, as its controller would.
-    pub(crate) async fn set_status(&self, kind: Kind, name: &str, status: &Value) -> Result<()> {
+    pub(crate) async fn set_status(&self, kind: Gvk, name: &str, status: &Value) -> Result<()> {
         let params = PatchParams {
             field_manager: Some("kube-controller-manager".into()),
             ..PatchParams::default()
@@ -128,7 +128,7 @@ impl Stage<'_> {
     }
 
     /// Makes a workload report that all it wants runs and is Available.
-    pub(crate) async fn make_available(&self, kind: Kind, name: &str) -> Result<()> {
+    pub(crate) async fn make_available(&self, kind: Gvk, name: &str) -> Result<()> {
         let child = self.read(kind, name).await?;
         let replicas = child["spec"]["replicas"].as_i64().unwrap_or(1);
         let mut status = json!({
@@ -144,7 +144,7 @@ impl Stage<'_> {
         self.set_status(kind, name, &status).await
     }
 
-    pub(crate) async fn delete(&self, kind: Kind, name: &str) -> Result<()> {
+    pub(crate) async fn delete(&self, kind: Gvk, name: &str) -> Result<()> {
         self.api(kind)
             .delete(name, &DeleteParams::default())
             .await?;
@@ -175,7 +175,7 @@ impl Stage<'_> {
     }
 
     /// Waits until exactly these children of a grid are there.
-    pub(crate) async fn children(&self, kind: Kind, wanted: &[&str]) -> Result<()> {
+    pub(crate) async fn children(&self, kind: Gvk, wanted: &[&str]) -> Result<()> {
         let what = format!("every {} is one of {wanted:?}", kind.2);
         eventually(&what, async || {
             let mut names = self.names(kind).await?;
@@ -191,7 +191,7 @@ impl Stage<'_> {
     /// Waits until an object satisfies `check`, which says what it looks at.
     pub(crate) async fn until<T: PartialEq + std::fmt::Debug>(
         &self,
-        (kind, name): (Kind, &str),
+        (kind, name): (Gvk, &str),
         wanted: T,
         look: impl Fn(&Value) -> T,
     ) -> Result<Value> {
@@ -207,7 +207,7 @@ impl Stage<'_> {
     /// Waits until a condition of a grid has a status.
     pub(crate) async fn condition(
         &self,
-        kind: Kind,
+        kind: Gvk,
         name: &str,
         type_: &str,
         status: &str,

@@ -29,14 +29,14 @@ fn hashed(mut template: Value) -> Value {
     template
 }
 
-async fn put(stage: &Stage<'_>, kind: Kind, name: &str, object: &Value) -> Result<()> {
+async fn put(stage: &Stage<'_>, kind: Gvk, name: &str, object: &Value) -> Result<()> {
     let params = PostParams {
         field_manager: Some(SUPEREDGE.into()),
         ..PostParams::default()
     };
     let mut object = object.clone();
     object["metadata"]["name"] = json!(name);
-    let Kind(group, version, kind_name, _) = kind;
+    let Gvk(group, version, kind_name, _) = kind;
     object["apiVersion"] = json!(if group.is_empty() {
         version.to_owned()
     } else {
@@ -53,7 +53,7 @@ async fn put(stage: &Stage<'_>, kind: Kind, name: &str, object: &Value) -> Resul
 }
 
 /// The workload of a unit as SuperEdge PUTs it.
-fn superedges_child(owner: (Kind, &str, &Value), unit: &str, template: &Value) -> Value {
+fn superedges_child(owner: (Gvk, &str, &Value), unit: &str, template: &Value) -> Value {
     let (kind, grid, uid) = owner;
     let mut spec = template.clone();
     spec["template"]["spec"]["nodeSelector"] = json!({ "zone": unit });
@@ -120,7 +120,7 @@ async fn recorded() -> Result<Cluster> {
     Ok(cluster)
 }
 
-const CHILDREN: [(Kind, &str); 5] = [
+const CHILDREN: [(Gvk, &str); 5] = [
     (DEPLOYMENT, "web-a"),
     (DEPLOYMENT, "web-b"),
     (STATEFUL_SET, "db-a"),

@@ -163,7 +163,7 @@ async fn two_missing_taints_and_an_annotation_are_written_once() -> Result<()> {
 
 // In SuperEdge two units of one group fought over a shared node for ever.
 #[tokio::test(start_paused = true)]
-async fn the_older_of_two_units_wins_the_younger_says_so_and_nothing_flaps() -> Result<()> {
+async fn the_older_of_two_node_units_wins_the_younger_reports_it_and_nothing_flaps() -> Result<()> {
     let cluster = three_nodes().await?;
     let running = start(&cluster).await?;
     cluster
@@ -356,7 +356,7 @@ async fn unschedulable_cordons_and_annotations_select() -> Result<()> {
 
 // In SuperEdge names and values went into labels unchecked.
 #[tokio::test(start_paused = true)]
-async fn what_no_label_can_be_is_left_out_and_said() -> Result<()> {
+async fn what_no_label_can_be_is_left_out_and_reported() -> Result<()> {
     let cluster = three_nodes().await?;
     let running = start(&cluster).await?;
     let spec =

@@ -116,7 +116,7 @@ async fn labels_of_superedge_stay_where_they_belong_and_are_ours_to_remove() -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_site_manager_that_still_runs_is_not_fought_and_loudly_told_of() -> Result<()> {
+async fn a_site_manager_that_still_runs_is_not_fought_and_is_warned_about() -> Result<()> {
     let cluster = superedge().await?;
     let running = start(&cluster).await?;
     let nodes: Api<Node> = Api::all(cluster.client());

@@ -2,7 +2,7 @@
 //!
 //! | the original | a copy |
 //! |---|---|
-//! | is federated | is as the original, and held by our finalizer |
+//! | is federated | is as the original, and has our finalizer |
 //! | is deleted, or no longer federated | is marked and deleted; it goes when the member says `Removed` |
 //! | any, but the namespace is no member's or is going | goes at once, and takes nothing with it |
 //!
@@ -15,19 +15,18 @@ use edgegrid_api::names::{YES, annotation, condition, finalizer, label};
 use serde_json::json;
 
 use super::{
-    GridObject, Key, Wanted, annotation_of, carried, has_finalizer, hold, is_federated,
-    is_to_be_removed, key, label_of, release,
+    DesiredGrid, GridObject, NamespacedName, add_finalizer, annotation_of, carried_annotations,
+    has_finalizer, is_federated, is_to_be_removed, key, label_of, remove_finalizer,
 };
-use crate::claims::name_taken;
-use crate::failure::Trouble;
-use crate::step::{Kind, Manager, ObjectId, Plan, Step};
-use crate::units::digest;
-use crate::workload_grid::LOOK_AGAIN;
+use crate::digest::digest;
+use crate::failure::Problem;
+use crate::ownership::name_taken;
+use crate::step::{Manager, ObjectId, ObjectKind, Plan, RECHECK_INTERVAL, Scope, Step};
 
 /// A member cluster, by its namespace in the control cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// What people call it.
+    /// The name that people give it.
     pub cluster: String,
     /// Whether its namespace is being deleted.
     pub is_leaving: bool,
@@ -44,21 +43,26 @@ pub struct World<'a> {
     pub settled: BTreeSet<String>,
     /// Namespaces where a write of ours is not visible yet.
     pub pending: BTreeSet<String>,
-    /// Names that others have, by namespace.
-    pub taken: BTreeSet<Key>,
+    /// Names that other objects have.
+    pub taken: BTreeSet<NamespacedName>,
 }
 
 /// What was decided about the copies of one original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// What to write, by namespace.
+    /// What to write, by the member's namespace.
     pub plan: Plan,
-    /// What keeps a member from getting its copy, by namespace.
-    pub troubles: BTreeMap<String, Trouble>,
+    /// What keeps members from getting their copies, by namespace.
+    pub problems: BTreeMap<Scope, Problem>,
 }
 
 /// Decides about the copies of `original`, which is at `at` if it is still there.
-pub fn decide(kind: Kind, at: &Key, original: Option<&GridObject>, world: &World<'_>) -> Decision {
+pub fn decide(
+    kind: ObjectKind,
+    at: &NamespacedName,
+    original: Option<&GridObject>,
+    world: &World<'_>,
+) -> Decision {
     let mut decision = Decision::default();
     let wanting = original.filter(|original| {
         is_federated(&original.metadata) && original.metadata.deletion_timestamp.is_none()
@@ -69,20 +73,20 @@ pub fn decide(kind: Kind, at: &Key, original: Option<&GridObject>, world: &World
         // Before the first copy is made: an original that went meanwhile would leave copies behind.
         let has_members = world.members.values().any(|member| !member.is_leaving);
         if has_members || !world.copies.is_empty() {
-            let steps = hold(original).into_iter();
-            steps.for_each(|step| decision.plan.push(Plan::WHOLE, step));
+            let steps = add_finalizer(original).into_iter();
+            steps.for_each(|step| decision.plan.push(step));
             return decision;
         }
     }
     let planner = Planner { kind, at, world };
     for copy in &world.copies {
-        planner.existing(wanting, copy, &mut decision);
+        planner.plan_existing(wanting, copy, &mut decision);
     }
     match (wanting, original) {
-        (Some(original), _) => planner.missing(original, &mut decision),
+        (Some(original), _) => planner.plan_missing(original, &mut decision),
         (None, Some(original)) if world.copies.is_empty() && world.pending.is_empty() => {
-            let steps = release(original, finalizer::FEDERATED).into_iter();
-            steps.for_each(|step| decision.plan.push(Plan::WHOLE, step));
+            let steps = remove_finalizer(original, finalizer::FEDERATED).into_iter();
+            steps.for_each(|step| decision.plan.push(step));
         }
         _ => {}
     }
@@ -90,7 +94,7 @@ pub fn decide(kind: Kind, at: &Key, original: Option<&GridObject>, world: &World
 }
 
 /// The copy that a member should have; marked if the member is to remove the grid.
-pub fn wanted(original: &GridObject, is_removed: bool) -> Wanted {
+pub fn render_copy(original: &GridObject, is_removed: bool) -> DesiredGrid {
     let (namespace, name) = key(&original.metadata);
     let mut labels = original.metadata.labels.clone().unwrap_or_default();
     labels.insert(label::DISTRIBUTED.into(), YES.into());
@@ -99,12 +103,12 @@ pub fn wanted(original: &GridObject, is_removed: bool) -> Wanted {
         label::ORIGIN.into(),
         original.metadata.uid.clone().unwrap_or_default(),
     );
-    let mut annotations = carried(&original.metadata);
+    let mut annotations = carried_annotations(&original.metadata);
     annotations.insert(annotation::ORIGIN_NAME.into(), name);
     if is_removed {
         annotations.insert(annotation::REMOVAL.into(), YES.into());
     }
-    Wanted::new(json!({
+    DesiredGrid::new(json!({
         "metadata": {
             "labels": labels,
             "annotations": annotations,
@@ -115,7 +119,7 @@ pub fn wanted(original: &GridObject, is_removed: bool) -> Wanted {
 }
 
 /// The name of a copy that comes beside one of the same name from another namespace.
-pub fn second_name(at: &Key) -> String {
+pub fn second_name(at: &NamespacedName) -> String {
     let (namespace, name) = at;
     let hash = digest(&format!("{namespace}\n{name}"));
     let head = name.get(..name.len().min(240)).unwrap_or(name);
@@ -123,14 +127,19 @@ pub fn second_name(at: &Key) -> String {
 }
 
 struct Planner<'a> {
-    kind: Kind,
-    at: &'a Key,
+    kind: ObjectKind,
+    at: &'a NamespacedName,
     world: &'a World<'a>,
 }
 
 impl Planner<'_> {
-    /// What becomes of a copy that is there.
-    fn existing(&self, wanting: Option<&GridObject>, copy: &GridObject, decision: &mut Decision) {
+    /// Plans a copy that is there.
+    fn plan_existing(
+        &self,
+        wanting: Option<&GridObject>,
+        copy: &GridObject,
+        decision: &mut Decision,
+    ) {
         let namespace = copy.metadata.namespace.clone().unwrap_or_default();
         if self.world.pending.contains(&namespace) {
             return;
@@ -140,23 +149,25 @@ impl Planner<'_> {
         let is_going = copy.metadata.deletion_timestamp.is_some();
         let steps = match (wanting, is_member) {
             // Nobody is to remove anything: it goes alone.
-            (_, false) if is_going => release(copy, finalizer::DISTRIBUTED).into_iter().collect(),
+            (_, false) if is_going => remove_finalizer(copy, finalizer::DISTRIBUTED)
+                .into_iter()
+                .collect(),
             (_, false) => delete(copy),
-            (_, true) if is_going => departing(copy).into_iter().collect(),
+            (_, true) if is_going => finish_removal(copy).into_iter().collect(),
             (Some(_), true) if self.world.settled.contains(&namespace) => Vec::new(),
             (Some(original), true) => {
-                wanted(original, false).writes(Some(copy), &copy.id(), Manager::Federation)
+                render_copy(original, false).writes(Some(copy), &copy.id(), Manager::Federation)
             }
             (None, true) => removal(copy),
         };
         for step in steps {
-            decision.plan.push(namespace.clone(), step);
+            decision.plan.push_for(namespace.clone(), step);
         }
     }
 
-    /// Copies that are not there yet.
-    fn missing(&self, original: &GridObject, decision: &mut Decision) {
-        let wanted = wanted(original, false);
+    /// Plans the copies that are not there yet.
+    fn plan_missing(&self, original: &GridObject, decision: &mut Decision) {
+        let wanted = render_copy(original, false);
         for (namespace, member) in self.world.members {
             let has_copy = self
                 .world
@@ -169,18 +180,19 @@ impl Planner<'_> {
             if let Some(name) = self.free_name(namespace) {
                 let id = ObjectId::namespaced(self.kind, namespace, &name);
                 for step in wanted.writes(None, &id, Manager::Federation) {
-                    decision.plan.push(namespace.clone(), step);
+                    decision.plan.push_for(namespace.clone(), step);
                 }
             } else {
                 let id = ObjectId::namespaced(self.kind, namespace, &self.at.1);
-                let trouble = name_taken(&id, "it is not a copy of this grid");
-                decision.troubles.insert(namespace.clone(), trouble);
-                decision.plan.recheck_after(LOOK_AGAIN);
+                let problem = name_taken(&id, "it is not a copy of this grid");
+                let member = Scope::Unit(namespace.clone());
+                decision.problems.insert(member, problem);
+                decision.plan.recheck_after(RECHECK_INTERVAL);
             }
         }
     }
 
-    /// The original's own name, or another one if a copy or a stranger has that.
+    /// The original's own name, or another one if another object has that.
     fn free_name(&self, namespace: &str) -> Option<String> {
         [self.at.1.clone(), second_name(self.at)]
             .into_iter()
@@ -193,11 +205,12 @@ impl Planner<'_> {
     }
 }
 
-/// A copy that goes: on purpose it waits for the member, otherwise it makes room for another.
-fn departing(copy: &GridObject) -> Option<Step> {
+/// Takes our finalizer off a copy that is being deleted: one that goes on purpose keeps it until the member
+/// has removed its grid, any other loses it at once, to make room for another copy.
+fn finish_removal(copy: &GridObject) -> Option<Step> {
     let is_over = !is_to_be_removed(&copy.metadata) || copy.has_condition(condition::REMOVED);
     is_over
-        .then(|| release(copy, finalizer::DISTRIBUTED))
+        .then(|| remove_finalizer(copy, finalizer::DISTRIBUTED))
         .flatten()
 }
 
@@ -214,7 +227,7 @@ fn removal(copy: &GridObject) -> Vec<Step> {
 fn mark(copy: &GridObject) -> Option<Step> {
     let path = format!(
         "/metadata/annotations/{}",
-        crate::templates::escaped(annotation::REMOVAL)
+        crate::json_pointer::escape(annotation::REMOVAL)
     );
     // Every copy has annotations, unless somebody took them all off.
     let operation = match &copy.metadata.annotations {
@@ -235,7 +248,7 @@ fn delete(copy: &GridObject) -> Vec<Step> {
     uid.map(|uid| Step::Delete { id: copy.id(), uid }).collect()
 }
 
-/// Names of the members by namespace: what people call them if no two are called so, else the namespace.
+/// Names of the members by namespace: the name that people give a member if it is unique, else the namespace.
 pub fn clusters<'a>(
     namespaces: impl IntoIterator<Item = &'a kube::core::ObjectMeta>,
 ) -> BTreeMap<String, Member> {

@@ -1,4 +1,4 @@
-//! What a member heard last, kept on its own API server.
+//! What a member was shown last, kept on its own API server.
 //!
 //! A mirror follows its copy, also into removal. A copy that is gone, or goes without the mark of a removal, leaves
 //! the mirror as it is: nothing is lost because a link, a right or a namespace is.
@@ -10,7 +10,8 @@ use kube::core::ObjectMeta;
 use serde_json::json;
 
 use super::{
-    GridObject, Wanted, annotation_of, carried, is_copy, is_to_be_removed, stands_for, target,
+    DesiredGrid, GridObject, annotation_of, carried_annotations, is_copy, is_to_be_removed,
+    stands_for, target,
 };
 use crate::step::{Manager, ObjectId, Step};
 
@@ -19,16 +20,16 @@ use crate::step::{Manager, ObjectId, Step};
 pub enum Decision {
     /// It is as it should be.
     Settled,
-    /// It is written.
+    /// It is written by these steps.
     Write(Vec<Step>),
     /// The grid is to go: this waits until the member's grid has gone.
     Removing,
-    /// Everything is removed, which the control cluster should hear.
+    /// Everything is removed, which is reported to the control cluster.
     Removed,
     /// The copy says nothing that could be followed.
     Unclear,
     /// Another object has the mirror's name.
-    Taken,
+    NameTaken,
 }
 
 /// Where a copy's mirror is.
@@ -40,11 +41,11 @@ pub fn id(copy: &GridObject) -> ObjectId {
 /// Decides about the mirror of a copy; `has_local` says whether the member still has the grid itself.
 pub fn decide(copy: &GridObject, mirror: Option<&GridObject>, has_local: bool) -> Decision {
     let is_removal = is_to_be_removed(&copy.metadata);
-    if stands_for(&copy.metadata).is_none() || (is_leaving(&copy.metadata) && !is_removal) {
+    if stands_for(&copy.metadata).is_none() || (is_being_deleted(&copy.metadata) && !is_removal) {
         return Decision::Unclear;
     }
     if mirror.is_some_and(|mirror| !is_copy(&mirror.metadata)) {
-        return Decision::Taken;
+        return Decision::NameTaken;
     }
     match mirror {
         None if is_removal => Decision::Removed,
@@ -52,7 +53,8 @@ pub fn decide(copy: &GridObject, mirror: Option<&GridObject>, has_local: bool) -
             Decision::Write(delete(mirror))
         }
         _ => {
-            let steps = wanted(copy, is_removal).writes(mirror, &id(copy), Manager::Federation);
+            let steps =
+                render_mirror(copy, is_removal).writes(mirror, &id(copy), Manager::Federation);
             match (steps.is_empty(), is_removal) {
                 (true, true) => Decision::Removing,
                 (true, false) => Decision::Settled,
@@ -67,18 +69,18 @@ pub fn is_removed(mirror: &ObjectMeta) -> bool {
     annotation_of(mirror, annotation::REMOVAL).is_some()
 }
 
-fn is_leaving(copy: &ObjectMeta) -> bool {
+fn is_being_deleted(copy: &ObjectMeta) -> bool {
     copy.deletion_timestamp.is_some()
 }
 
-fn wanted(copy: &GridObject, is_removal: bool) -> Wanted {
-    let mut annotations: BTreeMap<String, String> = carried(&copy.metadata);
+fn render_mirror(copy: &GridObject, is_removal: bool) -> DesiredGrid {
+    let mut annotations: BTreeMap<String, String> = carried_annotations(&copy.metadata);
     let name = target(&copy.metadata).map(|(_, name)| name);
     annotations.insert(annotation::ORIGIN_NAME.into(), name.unwrap_or_default());
     if is_removal {
         annotations.insert(annotation::REMOVAL.into(), YES.into());
     }
-    Wanted::new(json!({
+    DesiredGrid::new(json!({
         "metadata": { "labels": copy.metadata.labels, "annotations": annotations },
         "spec": copy.spec,
     }))

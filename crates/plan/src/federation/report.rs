@@ -1,15 +1,14 @@
-//! What a member tells the control cluster about a copy: the status of its own grid, and whether that is as the
+//! What a member reports to the control cluster about a copy: the status of its own grid, and whether that is as the
 //! copy says.
 
-use edgegrid_api::names::{condition, reason};
+use edgegrid_api::names::{annotation, condition, reason};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-use super::{GridObject, annotation_of, local};
+use super::{GridObject, annotation_of, member_grid};
 use crate::conditions::Conditions;
-use crate::failure::Trouble;
-use edgegrid_api::names::annotation;
+use crate::failure::Problem;
 
 /// How the member stands to a copy.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +18,7 @@ pub enum Standing<'a> {
     /// None of its nodes has the grid's key.
     NoUnits,
     /// Something keeps it from having the grid.
-    Held(&'a Trouble),
+    Blocked(&'a Problem),
     /// It had the grid, and no longer has.
     Removed,
 }
@@ -50,7 +49,7 @@ pub fn status(
             let message = format!("no node of the member has the label {key}");
             in_step(true, reason::NO_UNITS, message)
         }
-        Standing::Held(trouble) => in_step(false, trouble.reason, trouble.message.clone()),
+        Standing::Blocked(problem) => in_step(false, problem.reason, problem.message.clone()),
         Standing::Removed => make.make(
             condition::REMOVED,
             true,
@@ -59,7 +58,7 @@ pub fn status(
         ),
     };
     let mut conditions: Vec<Condition> = conditions_of(&status);
-    // What the member says of the link to its own people is no news to the control cluster.
+    // This condition tells the member's own people of the link; it is no news to the control cluster.
     conditions.retain(|found| found.type_ != condition::IN_STEP);
     for condition in &mut conditions {
         condition.observed_generation = generation;
@@ -75,7 +74,7 @@ pub fn status(
 
 /// Whether the member's grid is as the mirror says, and its status is about that.
 fn has_caught_up(grid: &GridObject, mirror: &GridObject) -> bool {
-    let wanted = local::wanted(mirror);
+    let wanted = member_grid::render_grid(mirror);
     let is_written =
         annotation_of(&grid.metadata, annotation::APPLIED) == Some(wanted.digest.as_str());
     let observed = grid.status["observedGeneration"].as_i64();

@@ -16,28 +16,28 @@ use kube::core::ObjectMeta;
 use serde_json::{Map, Value};
 
 use crate::conditions::{Conditions, listed};
-use crate::failure::Trouble;
+use crate::failure::Problem;
 use crate::grid_status::{OBJECT_MAX, Status, bytes};
 
 /// How a member stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The member's name.
+    /// Name of the member.
     pub cluster: String,
     /// Generation of its copy; `None` if it has none.
     pub generation: Option<i64>,
-    /// What it says about the copy.
+    /// Status of its copy, as the member wrote it.
     pub status: Status,
     /// Since when it is out of contact.
     pub away_since: Option<Timestamp>,
     /// What keeps it from getting its copy.
-    pub trouble: Option<Trouble>,
+    pub problem: Option<Problem>,
 }
 
 /// The conditions and the name of the grid that a status is about.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
-    /// The grid.
+    /// Metadata of the grid.
     pub metadata: &'a ObjectMeta,
     /// The conditions of its last status.
     pub earlier: &'a [Condition],
@@ -99,20 +99,20 @@ pub fn members(about: About<'_>, reports: &[Report]) -> (MembersStatus, Vec<Cond
 }
 
 /// Whether a member's own grid follows the control cluster, and what keeps it from that.
-pub fn follows(about: About<'_>, trouble: Option<&Trouble>) -> Condition {
+pub fn follows(about: About<'_>, problem: Option<&Problem>) -> Condition {
     let make = about.conditions();
-    match trouble {
+    match problem {
         None => make.make(
             condition::IN_STEP,
             true,
             reason::AS_WANTED,
             "the control cluster is in reach and shows this grid",
         ),
-        Some(trouble) => make.make(
+        Some(problem) => make.make(
             condition::IN_STEP,
             false,
-            trouble.reason,
-            trouble.message.clone(),
+            problem.reason,
+            problem.message.clone(),
         ),
     }
 }
@@ -200,13 +200,13 @@ impl Report {
                 format!("out of contact since {since}; it keeps running what it has"),
             ));
         }
-        if let Some(trouble) = &self.trouble {
-            return Some((trouble.reason, trouble.message.clone()));
+        if let Some(problem) = &self.problem {
+            return Some((problem.reason, problem.message.clone()));
         }
         if self.generation.is_none() || self.status.observed_generation != self.generation {
             return Some((
                 reason::NOT_REPORTED,
-                "has not yet said that it has the grid as it is now".into(),
+                "has not yet reported that it has the grid as it is now".into(),
             ));
         }
         let refusal = refusal(&self.status);
@@ -214,12 +214,12 @@ impl Report {
     }
 }
 
-/// Whether a member says that it has the grid as its copy is.
+/// Whether a member reports that it has the grid as its copy is.
 pub fn is_in_step(generation: Option<i64>, status: &Status) -> bool {
     generation.is_some() && status.observed_generation == generation && refusal(status).is_none()
 }
 
-/// What keeps a member from having the grid, as it says itself.
+/// What keeps a member from having the grid, as it reports itself.
 fn refusal(status: &Status) -> Option<&Condition> {
     let mut conditions = status.conditions.iter();
     conditions.find(|found| found.type_ == condition::IN_STEP && found.status != "True")
@@ -329,7 +329,7 @@ fn fill(
     }
 }
 
-/// Puts conditions in the place of those of the same type.
+/// Replaces conditions by those of the same type.
 fn replace(conditions: &mut Vec<Condition>, new: Vec<Condition>) {
     for condition in new {
         match conditions

@@ -12,6 +12,7 @@ use super::report::Standing;
 use super::status::{About, Report};
 use super::*;
 use crate::grid_status::Status;
+use crate::step::Scope;
 
 const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
@@ -21,7 +22,7 @@ fn grid(metadata: &Value) -> GridObject {
         all[key] = value.clone();
     }
     GridObject {
-        kind: Kind::DeploymentGrid,
+        kind: ObjectKind::DeploymentGrid,
         metadata: serde_json::from_value(all).unwrap(),
         spec: json!({ "gridUniqKey": "zone" }),
         status: json!({}),
@@ -64,12 +65,12 @@ fn decided(original: Option<&GridObject>, copies: Vec<GridObject>, is_leaving: b
         taken: BTreeSet::new(),
     };
     let at = ("default".to_owned(), "web".to_owned());
-    let decision = copies::decide(Kind::DeploymentGrid, &at, original, &world);
-    decision.plan.units.into_values().flatten().collect()
+    let decision = copies::decide(ObjectKind::DeploymentGrid, &at, original, &world);
+    decision.plan.into_steps()
 }
 
 #[test]
-fn the_original_is_held_before_the_first_copy_is_made() {
+fn the_original_gets_its_finalizer_before_the_first_copy_is_made() {
     let steps = decided(Some(&original(&[])), Vec::new(), false);
     assert!(
         matches!(&steps[..], [Step::Patch { operations, .. }] if operations[0]["value"] == json!([finalizer::FEDERATED]))
@@ -81,7 +82,7 @@ fn the_original_is_held_before_the_first_copy_is_made() {
 }
 
 #[test]
-fn a_copy_is_marked_before_it_is_deleted_and_released_when_the_member_says_so() {
+fn a_copy_is_marked_before_it_is_deleted_and_loses_its_finalizer_when_the_member_reports_removal() {
     let going = || {
         let mut going = original(&[finalizer::FEDERATED]);
         going.metadata.deletion_timestamp =
@@ -109,16 +110,16 @@ fn a_copy_is_marked_before_it_is_deleted_and_released_when_the_member_says_so() 
 
 #[test]
 fn a_copy_in_a_namespace_that_goes_is_released_unmarked() {
-    let held = original(&[finalizer::FEDERATED]);
+    let finalized = original(&[finalizer::FEDERATED]);
     let going = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
     for is_leaving in [true, false] {
-        let steps = decided(Some(&held), vec![copy(&going)], is_leaving);
+        let steps = decided(Some(&finalized), vec![copy(&going)], is_leaving);
         assert!(
             matches!(&steps[..], [Step::Patch { operations, .. }] if operations[0]["op"] == "remove"),
             "{steps:?}"
         );
     }
-    let steps = decided(Some(&held), vec![copy(&json!({}))], true);
+    let steps = decided(Some(&finalized), vec![copy(&json!({}))], true);
     assert!(matches!(&steps[..], [Step::Delete { .. }]), "{steps:?}");
 }
 
@@ -148,14 +149,14 @@ fn a_mirror_follows_its_copy_into_removal_only_when_that_is_meant() {
     let foreign = grid(&json!({}));
     assert_eq!(
         mirror::decide(&copy(&json!({})), Some(&foreign), false),
-        Decision::Taken
+        Decision::NameTaken
     );
 }
 
 #[test]
 fn a_members_grid_needs_units_a_namespace_and_a_free_name() {
     let kept = copy(&json!({ "namespace": "clusternet-system" }));
-    let mut world = local::World {
+    let mut world = member_grid::World {
         local: None,
         has_units: false,
         lost_label: false,
@@ -164,28 +165,28 @@ fn a_members_grid_needs_units_a_namespace_and_a_free_name() {
         grace: Duration::from_mins(5),
     };
     assert_eq!(
-        local::decide(&kept, &world, NOW),
-        local::Decision::default()
+        member_grid::decide(&kept, &world, NOW),
+        member_grid::Decision::default()
     );
     world.has_units = true;
-    assert!(local::decide(&kept, &world, NOW).needs_look);
+    assert!(member_grid::decide(&kept, &world, NOW).needs_namespace_check);
     world.namespace_exists = Some(false);
-    let steps = &local::decide(&kept, &world, NOW).plan.units[""];
+    let steps = &member_grid::decide(&kept, &world, NOW).plan.steps[&Scope::Grid];
     assert!(matches!(&steps[..], [Step::Create { .. }, Step::Apply(_)]));
     world.creates_namespaces = false;
-    let trouble = local::decide(&kept, &world, NOW).trouble.unwrap();
-    assert_eq!(trouble.reason, reason::NAMESPACE_MISSING);
+    let problem = member_grid::decide(&kept, &world, NOW).problem.unwrap();
+    assert_eq!(problem.reason, reason::NAMESPACE_MISSING);
     let foreign = grid(&json!({}));
     world.local = Some(&foreign);
-    let decision = local::decide(&kept, &world, NOW);
-    assert_eq!(decision.trouble.unwrap().reason, reason::NAME_TAKEN);
-    assert!(decision.plan.units.is_empty());
+    let decision = member_grid::decide(&kept, &world, NOW);
+    assert_eq!(decision.problem.unwrap().reason, reason::NAME_TAKEN);
+    assert!(decision.plan.steps.is_empty());
 }
 
 #[test]
 fn a_report_waits_until_the_status_is_about_what_the_copy_says() {
     let kept = copy(&json!({ "namespace": "clusternet-system" }));
-    let digest = local::wanted(&kept).digest;
+    let digest = member_grid::render_grid(&kept).digest;
     let mut own = grid(&json!({ "annotations": { annotation::APPLIED: digest }, "generation": 3 }));
     own.status = json!({ "observedGeneration": 2, "states": { "zone1": {} } });
     let told =
@@ -215,7 +216,7 @@ fn a_status_counts_all_clusters_and_lists_members_out_of_contact_first() {
             "failingUnits": [{ "unit": "x", "reason": "Refused", "message": "no" }],
         })),
         away_since,
-        trouble: None,
+        problem: None,
     };
     let mut late = told("b", None);
     late.status.observed_generation = Some(0);
@@ -261,7 +262,7 @@ fn states_that_do_not_fit_are_left_out_and_counted() {
             &json!({ "states": states, "failingUnits": [{ "unit": "unit-3999", "reason": "R", "message": "m" }] }),
         ),
         away_since: None,
-        trouble: None,
+        problem: None,
     };
     let mut whole = Status::default();
     super::status::merge(&mut whole, about, &[report], 1000);
@@ -302,7 +303,7 @@ fn a_second_name_is_legal_and_another_for_another_namespace() {
 }
 
 #[test]
-fn a_copy_is_ours_by_its_origin_or_superedges_by_its_owner_and_else_a_strangers() {
+fn a_copy_is_ours_by_its_origin_or_superedges_by_its_owner_and_else_somebody_elses() {
     let labels = json!({ label::DISTRIBUTED: "yes", label::TARGET_NAMESPACE: "default" });
     let at = Some(("default".to_owned(), "web".to_owned()));
     assert_eq!(stands_for(&copy(&json!({})).metadata), at);

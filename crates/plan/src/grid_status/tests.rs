@@ -5,8 +5,8 @@ use std::sync::Arc;
 use edgegrid_api::DeploymentGrid;
 
 use super::*;
-use crate::departure::Leaving;
-use crate::rollout::Wave;
+use crate::grid_state::Leaving;
+use crate::rollout::Batch;
 
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
@@ -35,7 +35,7 @@ fn unit(state: State, is_available: bool) -> Unit {
         name: "x".into(),
         child: Some(Arc::new(child)),
         state,
-        of: String::new(),
+        attempt_hash: String::new(),
         is_current: true,
         is_available,
         deadline: None,
@@ -50,8 +50,12 @@ fn decision(units: impl IntoIterator<Item = (String, Unit)>) -> Decision {
     }
 }
 
+fn written(size: usize, conditions: &[Condition]) -> Written<'_> {
+    Written { size, conditions }
+}
+
 fn status_of(decision: &Decision) -> Status {
-    status(&grid(), (decision, &Failures::new()), (100, &[]), NOW)
+    status(&grid(), decision, &Failures::new(), written(100, &[]), NOW)
 }
 
 fn condition_in<'a>(status: &'a Status, type_: &str) -> &'a Condition {
@@ -63,7 +67,7 @@ fn condition_in<'a>(status: &'a Status, type_: &str) -> &'a Condition {
 }
 
 #[test]
-fn a_deployments_state_is_what_the_seed_prints() {
+fn a_deployments_state_is_its_counts_and_whether_it_is_available() {
     let status = status_of(&decision([("a".into(), unit(State::Settled, true))]));
     let state = serde_json::to_value(&status.states["a"]).unwrap();
     assert_eq!(state["replicas"], 2);
@@ -84,8 +88,9 @@ fn an_unchanged_world_gives_an_unchanged_status() {
     let later = NOW + jiff::Span::new().hours(5);
     let again = status(
         &grid(),
-        (&decision, &Failures::new()),
-        (100, &first.conditions),
+        &decision,
+        &Failures::new(),
+        written(100, &first.conditions),
         later,
     );
     assert_eq!(first, again);
@@ -93,11 +98,11 @@ fn an_unchanged_world_gives_an_unchanged_status() {
 
 #[test]
 fn failing_units_come_first_and_the_worst_first_among_them() {
-    let held = |reason| unit(State::Held(Trouble::new(reason, "why")), false);
+    let blocked = |reason| unit(State::Blocked(Problem::new(reason, "why")), false);
     let status = status_of(&decision([
-        ("a".into(), held(reason::TEMPLATE_MISSING)),
+        ("a".into(), blocked(reason::TEMPLATE_MISSING)),
         ("b".into(), unit(State::Settled, true)),
-        ("c".into(), held(reason::NAME_TAKEN)),
+        ("c".into(), blocked(reason::NAME_TAKEN)),
     ]));
     let failing: Vec<_> = status
         .failing_units
@@ -123,18 +128,22 @@ fn failing_units_come_first_and_the_worst_first_among_them() {
 }
 
 #[test]
-fn a_status_never_grows_beyond_its_bound_and_says_what_it_leaves_out() {
+fn a_status_never_grows_beyond_its_bound_and_counts_what_it_leaves_out() {
     let many = (0..5000).map(|number| (format!("unit-{number:05}"), unit(State::Settled, true)));
     let mut decision = decision(many);
     decision.units.insert(
         "z-last".into(),
-        unit(State::Held(Trouble::new(reason::IMMUTABLE, "why")), false),
+        unit(
+            State::Blocked(Problem::new(reason::IMMUTABLE, "why")),
+            false,
+        ),
     );
     let grid_size = 300_000;
     let status = status(
         &grid(),
-        (&decision, &Failures::new()),
-        (grid_size, &[]),
+        &decision,
+        &Failures::new(),
+        written(grid_size, &[]),
         NOW,
     );
     assert!(
@@ -167,10 +176,10 @@ fn a_stopped_rollout_names_who_stopped_it_and_who_waits() {
         ("a".into(), unit(State::Settled, false)),
         ("b".into(), unit(State::Waiting, true)),
     ]);
-    decision.wave = Wave {
+    decision.batch = Batch {
         waiting: set("b"),
-        hold: Some(Hold::Stopped(set("a"))),
-        ..Wave::default()
+        wait_reason: Some(WaitReason::Stopped(set("a"))),
+        ..Batch::default()
     };
     let status = status_of(&decision);
     let progressing = condition_in(&status, condition::PROGRESSING);

@@ -3,7 +3,8 @@
 use edgegrid_api::names::label;
 
 use super::*;
-use crate::failure::Refusal;
+use crate::failure::{Attempt, Refusal};
+use crate::step::Scope;
 
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
@@ -40,7 +41,7 @@ fn settled(grid: &ServiceGrid) -> Arc<Child> {
 fn world(children: Vec<Arc<Child>>) -> World<'static> {
     World {
         children,
-        looked: true,
+        names_scanned: true,
         ..World::default()
     }
 }
@@ -56,14 +57,14 @@ fn a_settled_service_gives_an_empty_plan() {
 }
 
 #[test]
-fn the_name_is_looked_at_before_it_is_taken() {
+fn the_name_is_scanned_before_it_is_taken() {
     let grid = grid(&template());
     let mut world = world(vec![]);
-    world.looked = false;
-    assert!(decide(&grid, &world, NOW).needs_look);
-    world.looked = true;
+    world.names_scanned = false;
+    assert!(decide(&grid, &world, NOW).needs_name_scan);
+    world.names_scanned = true;
     let decision = decide(&grid, &world, NOW);
-    let Step::Apply(apply) = &decision.plan.units[Plan::WHOLE][0] else {
+    let Step::Apply(apply) = &decision.plan.steps[&Scope::Grid][0] else {
         panic!("{decision:?}");
     };
     assert_eq!(
@@ -73,7 +74,7 @@ fn the_name_is_looked_at_before_it_is_taken() {
     world.foreign = BTreeMap::from([("web-svc".to_owned(), "no controller".to_owned())]);
     let decision = decide(&grid, &world, NOW);
     assert!(
-        matches!(&decision.state, State::Held(trouble) if trouble.reason == reason::NAME_TAKEN)
+        matches!(&decision.state, State::Blocked(problem) if problem.reason == reason::NAME_TAKEN)
     );
     assert!(decision.plan.is_empty());
 }
@@ -94,7 +95,9 @@ fn headless_or_not_cannot_be_exchanged() {
     let mut headless = template();
     headless["clusterIP"] = json!("None");
     let decision = decide(&grid(&headless), &world(vec![settled(&plain)]), NOW);
-    assert!(matches!(&decision.state, State::Held(trouble) if trouble.reason == reason::IMMUTABLE));
+    assert!(
+        matches!(&decision.state, State::Blocked(problem) if problem.reason == reason::IMMUTABLE)
+    );
     assert!(decision.plan.is_empty());
 }
 
@@ -111,7 +114,7 @@ fn only_services_that_the_grid_controls_are_removed() {
     };
     let decision = decide(&grid, &world(vec![settled(&grid), renamed(true)]), NOW);
     assert!(
-        matches!(&decision.plan.units[Plan::WHOLE][..], [Step::Delete { id, .. }] if id.name == "old-name")
+        matches!(&decision.plan.steps[&Scope::Grid][..], [Step::Delete { id, .. }] if id.name == "old-name")
     );
     let decision = decide(&grid, &world(vec![settled(&grid), renamed(false)]), NOW);
     assert!(decision.plan.is_empty());
@@ -120,8 +123,16 @@ fn only_services_that_the_grid_controls_are_removed() {
 #[test]
 fn a_failed_write_waits() {
     let grid = grid(&template());
-    let of = decide(&grid, &world(vec![]), NOW).of;
-    let failure = Failure::after(None, &Refusal::Refused("no".into()), (&of, false), NOW);
+    let attempt_hash = decide(&grid, &world(vec![]), NOW).attempt_hash;
+    let failure = Failure::after(
+        None,
+        &Refusal::Refused("no".into()),
+        Attempt {
+            hash: &attempt_hash,
+            object_existed: false,
+        },
+        NOW,
+    );
     let mut world = world(vec![]);
     world.failure = Some(&failure);
     let decision = decide(&grid, &world, NOW);
@@ -133,13 +144,13 @@ fn a_failed_write_waits() {
 }
 
 #[test]
-fn a_grid_without_a_template_keeps_what_there_is_and_says_so() {
+fn a_grid_without_a_template_keeps_what_there_is_and_reports_it() {
     let settled = settled(&grid(&template()));
     let mut empty = grid(&template());
     empty.spec.template = None;
     let decision = decide(&empty, &world(vec![settled]), NOW);
     assert!(
-        matches!(&decision.state, State::Held(trouble) if trouble.reason == reason::TEMPLATE_MISSING)
+        matches!(&decision.state, State::Blocked(problem) if problem.reason == reason::TEMPLATE_MISSING)
     );
     assert!(decision.plan.is_empty());
 }

@@ -36,10 +36,14 @@ fn rendered(
     unit: &str,
     child: Option<&Value>,
     now: Timestamp,
-) -> Result<Wanted, Trouble> {
+) -> Result<DesiredWorkload, Problem> {
     let child: Option<Child> = child.map(|child| serde_json::from_value(child.clone()).unwrap());
     let template = grid.templates.chosen(unit).unwrap();
-    render(grid, ("zone", unit), template, child.as_ref(), now)
+    let label = UnitLabel {
+        key: "zone",
+        value: unit,
+    };
+    render(grid, label, template, child.as_ref(), now)
 }
 
 /// The workload as it is after `body` was applied.
@@ -127,12 +131,12 @@ fn an_existing_selector_is_kept_with_the_pod_labels_that_go_with_it() {
 fn another_selector_is_immutable() {
     let other =
         json!({ "metadata": {}, "spec": { "selector": { "matchLabels": { "app": "other" } } } });
-    let trouble = rendered(&grid(&template()), "a", Some(&other), NOW).unwrap_err();
-    assert_eq!(trouble.reason, reason::IMMUTABLE);
+    let problem = rendered(&grid(&template()), "a", Some(&other), NOW).unwrap_err();
+    assert_eq!(problem.reason, reason::IMMUTABLE);
     assert!(
-        trouble.message.contains("spec.selector"),
+        problem.message.contains("spec.selector"),
         "{}",
-        trouble.message
+        problem.message
     );
 }
 
@@ -151,8 +155,8 @@ fn what_a_stateful_set_may_not_change_is_immutable() {
     ] {
         let mut live = ours.clone();
         live["spec"][field] = value;
-        let trouble = rendered(&grid, "a", Some(&live), NOW).unwrap_err();
-        assert!(trouble.message.contains(field), "{}", trouble.message);
+        let problem = rendered(&grid, "a", Some(&live), NOW).unwrap_err();
+        assert!(problem.message.contains(field), "{}", problem.message);
     }
 }
 
@@ -162,8 +166,9 @@ fn the_moment_of_a_change_is_kept_until_the_next() {
     let mut other = template();
     other["template"]["spec"]["containers"][0]["image"] = json!("web:2");
     let changed = rendered(&grid(&other), "a", Some(&first), NOW).unwrap();
-    let moment =
-        |wanted: &Wanted| wanted.body["metadata"]["annotations"][annotation::CHANGED_AT].clone();
+    let moment = |wanted: &DesiredWorkload| {
+        wanted.body["metadata"]["annotations"][annotation::CHANGED_AT].clone()
+    };
     assert_eq!(moment(&changed), json!(NOW.to_string()));
     let again = rendered(&grid(&other), "a", Some(&stored(&changed.body)), LATER).unwrap();
     assert_eq!(moment(&again), json!(NOW.to_string()));

@@ -1,11 +1,14 @@
 //! Decisions over all units: who is written, who waits, who goes.
 
+use std::time::Duration;
+
 use edgegrid_api::DeploymentGrid;
 use edgegrid_api::names::{annotation, label};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::failure::Refusal;
+use crate::failure::{Attempt, Failure, Failures, REMOVAL_ATTEMPT, Refusal};
+use crate::grid_state::SettledAt;
 use crate::step::{Claim, Step};
 
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -42,16 +45,16 @@ fn child(unit: &str, change: impl FnOnce(&mut Value)) -> Arc<Child> {
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
-struct Seen {
+struct Memory {
     failures: Failures,
-    judged: BTreeMap<String, Judged>,
+    settled: BTreeMap<String, SettledAt>,
 }
 
-impl Seen {
-    fn nothing() -> Self {
+impl Memory {
+    fn empty() -> Self {
         Self {
             failures: Failures::new(),
-            judged: BTreeMap::new(),
+            settled: BTreeMap::new(),
         }
     }
 
@@ -60,12 +63,12 @@ impl Seen {
             units: units.iter().map(|unit| (*unit).to_owned()).collect(),
             lost_label: BTreeSet::new(),
             children,
-            looked: true,
+            names_scanned: true,
             foreign: BTreeMap::new(),
             pending: BTreeSet::new(),
             missed: BTreeSet::new(),
             failures: &self.failures,
-            judged: &self.judged,
+            settled: &self.settled,
             unit_grace: GRACE,
         }
     }
@@ -76,50 +79,54 @@ fn state<'a>(decision: &'a Decision, unit: &str) -> &'a State {
 }
 
 #[test]
-fn a_name_that_nobody_looked_at_is_not_written() {
-    let seen = Seen::nothing();
-    let mut world = seen.world(&["a"], vec![]);
-    world.looked = false;
+fn a_name_that_was_not_scanned_is_not_written() {
+    let memory = Memory::empty();
+    let mut world = memory.world(&["a"], vec![]);
+    world.names_scanned = false;
     let decision = decide(&grid(), &world, NOW);
-    assert!(decision.needs_look && decision.plan.is_empty());
-    world.looked = true;
+    assert!(decision.needs_name_scan && decision.plan.is_empty());
+    world.names_scanned = true;
     let decision = decide(&grid(), &world, NOW);
-    let Step::Apply(apply) = &decision.plan.units["a"][0] else {
+    let Step::Apply(apply) = &decision.plan.steps[&"a".into()][0] else {
         panic!("{decision:?}");
     };
     assert_eq!(apply.claim, Claim::Free);
 }
 
 #[test]
-fn a_workload_that_is_missed_asks_for_a_look() {
-    let seen = Seen::nothing();
-    let mut world = seen.world(&[], vec![]);
+fn a_workload_that_is_missed_asks_for_a_name_scan() {
+    let memory = Memory::empty();
+    let mut world = memory.world(&[], vec![]);
     world.missed = BTreeSet::from(["web-b".to_owned()]);
-    world.looked = false;
-    assert!(decide(&grid(), &world, NOW).needs_look);
-    world.looked = true;
-    assert!(!decide(&grid(), &world, NOW).needs_look);
+    world.names_scanned = false;
+    assert!(decide(&grid(), &world, NOW).needs_name_scan);
+    world.names_scanned = true;
+    assert!(!decide(&grid(), &world, NOW).needs_name_scan);
 }
 
 #[test]
 fn a_taken_name_is_looked_at_again_and_stops_no_other_unit() {
-    let seen = Seen::nothing();
-    let mut world = seen.world(&["a", "b"], vec![]);
+    let memory = Memory::empty();
+    let mut world = memory.world(&["a", "b"], vec![]);
     world.foreign = BTreeMap::from([("web-a".to_owned(), "no controller".to_owned())]);
     let decision = decide(&grid(), &world, NOW);
     assert!(
-        matches!(state(&decision, "a"), State::Held(trouble) if trouble.reason == reason::NAME_TAKEN)
+        matches!(state(&decision, "a"), State::Blocked(problem) if problem.reason == reason::NAME_TAKEN)
     );
     assert_eq!(state(&decision, "b"), &State::New);
-    assert_eq!(decision.plan.recheck, Some(LOOK_AGAIN));
-    assert_eq!(decision.plan.units.len(), 1);
+    assert_eq!(decision.plan.recheck, Some(RECHECK_INTERVAL));
+    assert_eq!(decision.plan.steps.len(), 1);
 }
 
 #[test]
 fn ours_is_written_by_force_and_uid() {
-    let seen = Seen::nothing();
-    let decision = decide(&grid(), &seen.world(&["a"], vec![child("a", |_| {})]), NOW);
-    let Step::Apply(apply) = &decision.plan.units["a"][0] else {
+    let memory = Memory::empty();
+    let decision = decide(
+        &grid(),
+        &memory.world(&["a"], vec![child("a", |_| {})]),
+        NOW,
+    );
+    let Step::Apply(apply) = &decision.plan.steps[&"a".into()][0] else {
         panic!("{decision:?}");
     };
     assert_eq!(
@@ -132,16 +139,16 @@ fn ours_is_written_by_force_and_uid() {
 
 #[test]
 fn what_is_on_its_way_is_left_alone() {
-    let seen = Seen::nothing();
+    let memory = Memory::empty();
     let leaving = child("a", |child| {
         child["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     });
-    let decision = decide(&grid(), &seen.world(&["a"], vec![leaving]), NOW);
+    let decision = decide(&grid(), &memory.world(&["a"], vec![leaving]), NOW);
     assert_eq!(
         (state(&decision, "a"), decision.plan.is_empty()),
         (&State::Pending, true)
     );
-    let mut world = seen.world(&["a"], vec![]);
+    let mut world = memory.world(&["a"], vec![]);
     world.pending = BTreeSet::from(["web-a".to_owned()]);
     let decision = decide(&grid(), &world, NOW);
     assert_eq!(
@@ -152,26 +159,26 @@ fn what_is_on_its_way_is_left_alone() {
 
 #[test]
 fn a_grid_that_is_being_deleted_writes_nothing() {
-    let seen = Seen::nothing();
+    let memory = Memory::empty();
     let grid =
         grid_with(|grid| grid["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
-    let decision = decide(&grid, &seen.world(&["a"], vec![child("b", |_| {})]), NOW);
+    let decision = decide(&grid, &memory.world(&["a"], vec![child("b", |_| {})]), NOW);
     assert_eq!(decision, Decision::default());
 }
 
 #[test]
-fn an_empty_key_is_said_and_nothing_else_is_done() {
-    let seen = Seen::nothing();
+fn an_empty_key_is_warned_about_and_nothing_else_is_done() {
+    let memory = Memory::empty();
     let grid = grid_with(|grid| grid["spec"]["gridUniqKey"] = json!(""));
-    let decision = decide(&grid, &seen.world(&["a"], vec![child("a", |_| {})]), NOW);
-    assert!(decision.plan.is_empty() && decision.is_empty_key);
+    let decision = decide(&grid, &memory.world(&["a"], vec![child("a", |_| {})]), NOW);
+    assert!(decision.plan.is_empty() && decision.units.is_empty());
     assert_eq!(decision.plan.notices[0].reason, reason::EMPTY);
 }
 
 /// What becomes of the workload of a unit that has no nodes any more.
-fn departure(change: impl FnOnce(&mut Value), lost_label: bool) -> Decision {
-    let seen = Seen::nothing();
-    let mut world = seen.world(&[], vec![child("a", change)]);
+fn without_nodes(change: impl FnOnce(&mut Value), lost_label: bool) -> Decision {
+    let memory = Memory::empty();
+    let mut world = memory.world(&[], vec![child("a", change)]);
     if lost_label {
         world.lost_label.insert("a".into());
     }
@@ -180,12 +187,12 @@ fn departure(change: impl FnOnce(&mut Value), lost_label: bool) -> Decision {
 
 #[test]
 fn a_unit_that_lost_its_label_goes_at_once_and_one_whose_nodes_were_deleted_later() {
-    let steps = |decision: Decision| decision.plan.units.into_values().next().unwrap_or_default();
+    let steps = |decision: Decision| decision.plan.steps.into_values().next().unwrap_or_default();
     let at = |seconds: i64| (NOW + jiff::Span::new().seconds(seconds)).to_string();
     assert!(
-        matches!(&steps(departure(|_| {}, true))[..], [Step::Delete { uid, .. }] if uid == "uid-a")
+        matches!(&steps(without_nodes(|_| {}, true))[..], [Step::Delete { uid, .. }] if uid == "uid-a")
     );
-    let marked = steps(departure(|_| {}, false));
+    let marked = steps(without_nodes(|_| {}, false));
     let Step::Apply(mark) = &marked[0] else {
         panic!("{marked:?}");
     };
@@ -198,13 +205,13 @@ fn a_unit_that_lost_its_label_goes_at_once_and_one_whose_nodes_were_deleted_late
             child["metadata"]["annotations"] = json!({ annotation::UNIT_GONE_SINCE: at(seconds) });
         }
     };
-    let waiting = departure(gone(-299), false);
+    let waiting = without_nodes(gone(-299), false);
     assert_eq!(waiting.plan.recheck, Some(Duration::from_secs(1)));
     assert_eq!(
         waiting.units["a"].leaving.as_ref().unwrap().until,
         NOW + jiff::Span::new().seconds(1)
     );
-    let over = steps(departure(gone(-300), false));
+    let over = steps(without_nodes(gone(-300), false));
     assert!(matches!(&over[..], [Step::Delete { .. }]), "{over:?}");
 }
 
@@ -212,9 +219,9 @@ fn a_unit_that_lost_its_label_goes_at_once_and_one_whose_nodes_were_deleted_late
 fn a_unit_of_another_key_goes_at_once() {
     let other =
         |child: &mut Value| child["metadata"]["labels"][label::GRID_UNIQ_KEY] = json!("rack");
-    let decision = departure(other, false);
+    let decision = without_nodes(other, false);
     assert!(matches!(
-        &decision.plan.units["a"][..],
+        &decision.plan.steps[&"a".into()][..],
         [Step::Delete { .. }]
     ));
 }
@@ -222,27 +229,35 @@ fn a_unit_of_another_key_goes_at_once() {
 #[test]
 fn what_merely_carries_our_label_is_not_deleted() {
     let orphan = |child: &mut Value| child["metadata"]["ownerReferences"] = json!([]);
-    assert!(departure(orphan, true).plan.is_empty());
+    assert!(without_nodes(orphan, true).plan.is_empty());
 }
 
 #[test]
 fn a_failed_write_waits_and_shows_when_it_is_tried_again() {
-    let mut seen = Seen::nothing();
-    let of = decide(&grid(), &seen.world(&["a"], vec![]), NOW).units["a"]
-        .of
+    let mut memory = Memory::empty();
+    let attempt_hash = decide(&grid(), &memory.world(&["a"], vec![]), NOW).units["a"]
+        .attempt_hash
         .clone();
     let refusal = Refusal::Refused("exceeded quota".into());
-    seen.failures.insert(
+    memory.failures.insert(
         "a".into(),
-        Failure::after(None, &refusal, (&of, false), NOW),
+        Failure::after(
+            None,
+            &refusal,
+            Attempt {
+                hash: &attempt_hash,
+                object_existed: false,
+            },
+            NOW,
+        ),
     );
-    let decision = decide(&grid(), &seen.world(&["a", "b"], vec![]), NOW);
+    let decision = decide(&grid(), &memory.world(&["a", "b"], vec![]), NOW);
     assert_eq!(state(&decision, "a"), &State::Retrying);
     assert_eq!(state(&decision, "b"), &State::New);
     assert_eq!(decision.plan.recheck, Some(Duration::from_millis(500)));
     let later = NOW + jiff::Span::new().seconds(1);
     assert_eq!(
-        state(&decide(&grid(), &seen.world(&["a"], vec![]), later), "a"),
+        state(&decide(&grid(), &memory.world(&["a"], vec![]), later), "a"),
         &State::New
     );
 }
@@ -250,40 +265,44 @@ fn a_failed_write_waits_and_shows_when_it_is_tried_again() {
 #[test]
 fn a_failure_is_forgotten_when_its_unit_needs_nothing_any_more() {
     let refusal = Refusal::Refused("exceeded quota".into());
-    let failure = Failure::after(None, &refusal, (REMOVAL, true), NOW);
-    let seen = Seen::nothing();
-    let decision = decide(&grid(), &seen.world(&["a"], vec![]), NOW);
+    let removal = Attempt {
+        hash: REMOVAL_ATTEMPT,
+        object_existed: true,
+    };
+    let failure = Failure::after(None, &refusal, removal, NOW);
+    let memory = Memory::empty();
+    let decision = decide(&grid(), &memory.world(&["a"], vec![]), NOW);
     assert!(
-        decision.still_fails("a", &failure, NOW),
+        decision.still_fails(&"a".into(), &failure, NOW),
         "it is tried again"
     );
     let later = NOW + jiff::Span::new().seconds(1);
     assert!(
-        decision.still_fails("leaving", &failure, NOW),
+        decision.still_fails(&"leaving".into(), &failure, NOW),
         "its removal is tried again"
     );
-    assert!(!decision.still_fails("leaving", &failure, later));
+    assert!(!decision.still_fails(&"leaving".into(), &failure, later));
 }
 
 /// Two units of one grid can have one name only if a hash collides with a plain one.
 #[test]
-fn of_two_units_with_one_name_the_second_is_held() {
+fn of_two_units_with_one_name_the_second_is_blocked() {
     let hashed = object_name(grid().workload, "web", "A");
     let twin = hashed.strip_prefix("web-").unwrap().to_owned();
-    let seen = Seen::nothing();
-    let decision = decide(&grid(), &seen.world(&["A", &twin], vec![]), NOW);
+    let memory = Memory::empty();
+    let decision = decide(&grid(), &memory.world(&["A", &twin], vec![]), NOW);
     assert_eq!(state(&decision, "A"), &State::New);
-    assert!(matches!(state(&decision, &twin), State::Held(_)));
-    assert_eq!(decision.plan.units.len(), 1);
+    assert!(matches!(state(&decision, &twin), State::Blocked(_)));
+    assert_eq!(decision.plan.steps.len(), 1);
 }
 
-/// A write whose answer was lost may have changed the unit: until that is known it takes a place.
+/// A write whose answer was lost may have changed the unit: until that is known it counts.
 #[test]
-fn a_unit_that_may_have_been_changed_takes_a_place() {
+fn a_unit_that_may_have_been_changed_counts_against_the_rollout() {
     let one_by_one = grid_with(|grid| grid["spec"]["rollout"] = json!({ "maxConcurrentUnits": 1 }));
     let children = || vec![child("a", |_| {}), child("b", |_| {})];
-    let mut seen = Seen::nothing();
-    let first = decide(&one_by_one, &seen.world(&["a", "b"], children()), NOW);
+    let mut memory = Memory::empty();
+    let first = decide(&one_by_one, &memory.world(&["a", "b"], children()), NOW);
     assert_eq!(
         (state(&first, "a"), state(&first, "b")),
         (&State::Change, &State::Waiting)
@@ -292,9 +311,13 @@ fn a_unit_that_may_have_been_changed_takes_a_place() {
         (Refusal::NoAnswer("lost".into()), State::Waiting),
         (Refusal::Refused("exceeded quota".into()), State::Change),
     ] {
-        let failure = Failure::after(None, &refusal, (&first.units["a"].of, true), NOW);
-        seen.failures.insert("a".into(), failure);
-        let next = decide(&one_by_one, &seen.world(&["a", "b"], children()), NOW);
+        let change = Attempt {
+            hash: &first.units["a"].attempt_hash,
+            object_existed: true,
+        };
+        let failure = Failure::after(None, &refusal, change, NOW);
+        memory.failures.insert("a".into(), failure);
+        let next = decide(&one_by_one, &memory.world(&["a", "b"], children()), NOW);
         assert_eq!(
             (state(&next, "a"), state(&next, "b")),
             (&State::Retrying, &b),
@@ -302,8 +325,8 @@ fn a_unit_that_may_have_been_changed_takes_a_place() {
         );
     }
     // As does one whose change the caches do not show yet.
-    let seen = Seen::nothing();
-    let mut world = seen.world(&["a", "b"], children());
+    let memory = Memory::empty();
+    let mut world = memory.world(&["a", "b"], children());
     world.pending = BTreeSet::from(["web-a".to_owned()]);
     let next = decide(&one_by_one, &world, NOW);
     assert_eq!(

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use edgegrid_api::DeploymentGrid;
 use edgegrid_api::names::{annotation, label};
-use edgegrid_plan::claims::{Owner, controller};
-use edgegrid_plan::failure::{Failure, Failures, Refusal};
+use edgegrid_plan::failure::{Attempt, Failure, Failures, Refusal};
 use edgegrid_plan::grid::Grid;
-use edgegrid_plan::judge::Judged;
-use edgegrid_plan::units::unit_of;
-use edgegrid_plan::workload_grid::{Decision, LOOK_AGAIN, World, decide};
-use edgegrid_plan::{Child, Claim, Kind, Step};
+use edgegrid_plan::grid_state::{Decision, SettledAt, World};
+use edgegrid_plan::ownership::{Owner, controller};
+use edgegrid_plan::step::RECHECK_INTERVAL;
+use edgegrid_plan::unit_names::unit_of;
+use edgegrid_plan::workload_grid::decide;
+use edgegrid_plan::{Child, Claim, ObjectKind, Step};
 use edgegrid_testkit::objects::{Name, Objects};
 use jiff::{Span, Timestamp};
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ pub(crate) struct Model {
     lost_label: BTreeSet<String>,
     pub(crate) now: Timestamp,
     failures: Failures,
-    judged: BTreeMap<String, Judged>,
+    settled: BTreeMap<String, SettledAt>,
     /// Names of workloads that the controller knows of, `None` after a start.
     known: Option<BTreeSet<String>>,
     /// Names of workloads that the grid's status shows.
@@ -39,9 +40,9 @@ pub(crate) struct Model {
     pub(crate) changing: BTreeMap<String, String>,
 }
 
-pub(crate) fn name_of(kind: Kind, name: &str) -> Name {
-    let (group, version, kind, _) = kind.facts();
-    let mut name = Name::cluster((group, version, kind), name);
+pub(crate) fn name_of(kind: ObjectKind, name: &str) -> Name {
+    let resource = kind.resource();
+    let mut name = Name::cluster((resource.group, resource.version, resource.kind), name);
     name.namespace = Some("default".into());
     name
 }
@@ -66,7 +67,7 @@ impl Model {
         let spec = json!({ "gridUniqKey": "zone", "template": template("web:1", Some(2)) });
         let body = json!({ "metadata": { "namespace": "default" }, "spec": spec });
         objects
-            .create(&name_of(Kind::DeploymentGrid, "web"), &body, USER)
+            .create(&name_of(ObjectKind::DeploymentGrid, "web"), &body, USER)
             .unwrap();
         Self {
             objects,
@@ -74,7 +75,7 @@ impl Model {
             lost_label: BTreeSet::new(),
             now: Timestamp::constant(1_800_000_000, 0),
             failures: Failures::new(),
-            judged: BTreeMap::new(),
+            settled: BTreeMap::new(),
             known: None,
             reported: BTreeSet::new(),
             changing: BTreeMap::new(),
@@ -84,20 +85,20 @@ impl Model {
     pub(crate) fn grid(&self) -> Grid {
         let stored = self
             .objects
-            .get(&name_of(Kind::DeploymentGrid, "web"))
+            .get(&name_of(ObjectKind::DeploymentGrid, "web"))
             .unwrap();
         let grid: DeploymentGrid = serde_json::from_value(stored.clone()).unwrap();
         Grid::from(&grid)
     }
 
     pub(crate) fn edit_grid(&mut self, change: impl FnOnce(&mut Value)) {
-        let name = name_of(Kind::DeploymentGrid, "web");
+        let name = name_of(ObjectKind::DeploymentGrid, "web");
         self.objects.update(&name, USER, change).unwrap();
     }
 
     /// Somebody edits a workload, if it is there.
     pub(crate) fn edit_child(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
-        let name = name_of(Kind::Deployment, name);
+        let name = name_of(ObjectKind::Deployment, name);
         drop(self.objects.update(&name, "somebody", change));
         self.count_generation(&name, None);
     }
@@ -129,7 +130,7 @@ impl Model {
     /// What a crash leaves: nothing but the cluster.
     pub(crate) fn forget(&mut self) {
         self.failures.clear();
-        self.judged.clear();
+        self.settled.clear();
         self.lost_label.clear();
         self.known = None;
     }
@@ -168,29 +169,29 @@ impl Model {
     pub(crate) fn decide(&self) -> Decision {
         let grid = self.grid();
         let first = self.decide_with(&grid, false);
-        if first.needs_look {
+        if first.needs_name_scan {
             self.decide_with(&grid, true)
         } else {
             first
         }
     }
 
-    fn decide_with(&self, grid: &Grid, looked: bool) -> Decision {
+    fn decide_with(&self, grid: &Grid, names_scanned: bool) -> Decision {
         let all = self.children();
         let selector = grid.selector_value();
         let owner = Owner {
             uid: grid.uid(),
             selector: &selector,
         };
-        let seen = owner.sort(all.iter().map(|child| &child.metadata));
-        // The cache shows what carries a grid's label; a look shows all, and what is ours is read.
+        let scan = owner.scan_names(all.iter().map(|child| &child.metadata));
+        // The cache shows what carries a grid's label; a scan shows all, and what is ours is read.
         let is_cached = |child: &&Child| {
             let labels = child.metadata.labels.as_ref();
             labels.is_some_and(|labels| labels.contains_key(label::GRID_SELECTOR))
         };
         let is_ours = |child: &&Child| {
-            looked
-                && seen
+            names_scanned
+                && scan
                     .ours
                     .iter()
                     .any(|name| child.metadata.name.as_ref() == Some(name))
@@ -208,16 +209,16 @@ impl Model {
             units: self.units(),
             lost_label: self.lost_label.clone(),
             children,
-            looked,
-            foreign: if looked {
-                seen.foreign.clone()
+            names_scanned,
+            foreign: if names_scanned {
+                scan.foreign.clone()
             } else {
                 BTreeMap::new()
             },
             pending: BTreeSet::new(),
             missed: known.difference(&names).cloned().collect(),
             failures: &self.failures,
-            judged: &self.judged,
+            settled: &self.settled,
             unit_grace: GRACE,
         };
         decide(grid, &world, self.now)
@@ -228,10 +229,10 @@ impl Model {
         let decision = self.decide();
         let limit = self.grid().rollout.max_concurrent_units;
         self.failures
-            .retain(|unit, failure| decision.still_fails(unit, failure, self.now));
-        self.judged.clone_from(&decision.judged);
+            .retain(|scope, failure| decision.still_fails(scope, failure, self.now));
+        self.settled.clone_from(&decision.settled);
         let mut made = 0;
-        for (unit, steps) in &decision.plan.units {
+        for (scope, steps) in &decision.plan.steps {
             for step in steps {
                 if made == most {
                     return;
@@ -247,15 +248,18 @@ impl Model {
                 }
             }
             let is_last = made == most;
-            self.failures.remove(unit);
+            self.failures.remove(scope);
             if lost
                 && is_last
-                && let Some(state) = decision.units.get(unit)
+                && let Some(unit) = scope.unit().and_then(|unit| decision.units.get(unit))
             {
                 let refusal = Refusal::NoAnswer("lost".into());
-                let tried = (state.of.as_str(), state.child.is_some());
+                let tried = Attempt {
+                    hash: &unit.attempt_hash,
+                    object_existed: unit.child.is_some(),
+                };
                 let failure = Failure::after(None, &refusal, tried, self.now);
-                self.failures.insert(unit.clone(), failure);
+                self.failures.insert(scope.clone(), failure);
             }
         }
         self.report();
@@ -339,7 +343,7 @@ impl Model {
     /// What the Deployment controller does in the end.
     pub(crate) fn make_available(&mut self, name: &str) {
         self.changing.remove(name);
-        let name = name_of(Kind::Deployment, name);
+        let name = name_of(ObjectKind::Deployment, name);
         drop(self.objects.update(&name, CONTROLLER_MANAGER, |object| {
             let replicas = object["spec"]["replicas"].as_i64().unwrap_or(1);
             object["status"] = json!({
@@ -356,9 +360,12 @@ impl Model {
                 self.make_available(child.metadata.name.as_deref().unwrap());
             }
             let decision = self.decide();
-            let is_over = decision.plan.recheck.is_none_or(|wait| wait == LOOK_AGAIN)
+            let is_over = decision
+                .plan
+                .recheck
+                .is_none_or(|wait| wait == RECHECK_INTERVAL)
                 && decision.units.values().all(|unit| unit.leaving.is_none());
-            if decision.plan.is_empty() && is_over && decision.wave.waiting.is_empty() {
+            if decision.plan.is_empty() && is_over && decision.batch.waiting.is_empty() {
                 return;
             }
             self.work(usize::MAX, false);

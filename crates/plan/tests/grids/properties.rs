@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use edgegrid_api::names::{annotation, label};
-use edgegrid_plan::Kind;
-use edgegrid_plan::workload_grid::State;
+use edgegrid_plan::ObjectKind;
+use edgegrid_plan::grid_state::State;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ fn happen(model: &mut Model, what: &Happening) {
             drop(
                 model
                     .objects
-                    .create(&name_of(Kind::Deployment, name), &body, "somebody"),
+                    .create(&name_of(ObjectKind::Deployment, name), &body, "somebody"),
             );
         }
         Happening::NoForeign(name) => delete_foreign(model, name),
@@ -140,7 +140,7 @@ fn delete_foreign(model: &mut Model, name: &str) {
     if is_foreign(model, name) {
         model
             .objects
-            .delete(&name_of(Kind::Deployment, name), None)
+            .delete(&name_of(ObjectKind::Deployment, name), None)
             .unwrap();
     }
 }
@@ -152,7 +152,11 @@ fn meddle(model: &mut Model, name: &str, how: &Meddling) {
     match how {
         // One that nobody has seen yet and whose unit goes in the same moment is found by nobody.
         Meddling::LoseLabel if !model.reported.contains(name) => {}
-        Meddling::Delete => drop(model.objects.delete(&name_of(Kind::Deployment, name), None)),
+        Meddling::Delete => drop(
+            model
+                .objects
+                .delete(&name_of(ObjectKind::Deployment, name), None),
+        ),
         Meddling::Image => model.edit_child(name, |child| {
             child["spec"]["template"]["spec"]["containers"][0]["image"] = json!("hacked:1");
         }),
@@ -194,7 +198,7 @@ fn check_settled(model: &Model) {
         let stored = model
             .objects
             .get(&name_of(
-                Kind::Deployment,
+                ObjectKind::Deployment,
                 child.metadata.name.as_deref().unwrap(),
             ))
             .unwrap();
@@ -220,8 +224,13 @@ fn check_settled(model: &Model) {
     }
     let decision = model.decide();
     for (unit, state) in &decision.units {
-        let is_held = matches!(state.state, State::Held(_));
-        assert_eq!(!seen.contains(unit), is_held, "{unit}: {:?}", state.state);
+        let is_blocked = matches!(state.state, State::Blocked(_));
+        assert_eq!(
+            !seen.contains(unit),
+            is_blocked,
+            "{unit}: {:?}",
+            state.state
+        );
     }
 }
 
@@ -249,7 +258,7 @@ fn give_back_names(model: &mut Model) {
         .children()
         .into_iter()
         .filter(|child| {
-            let owner = edgegrid_plan::claims::controller(&child.metadata);
+            let owner = edgegrid_plan::ownership::controller(&child.metadata);
             owner.is_none_or(|owner| owner.uid != uid)
         })
         .filter_map(|child| child.metadata.name)
@@ -259,7 +268,7 @@ fn give_back_names(model: &mut Model) {
         drop(
             model
                 .objects
-                .delete(&name_of(Kind::Deployment, &name), None),
+                .delete(&name_of(ObjectKind::Deployment, &name), None),
         );
     }
 }
@@ -325,11 +334,11 @@ proptest! {
         };
         for what in happenings.iter().filter(|what| !is_about_counts(what)) {
             happen(&mut model, what);
-            let stored = model.objects.get(&name_of(Kind::Deployment, "web-a")).unwrap();
+            let stored = model.objects.get(&name_of(ObjectKind::Deployment, "web-a")).unwrap();
             prop_assert_eq!(&stored["spec"]["replicas"], &json!(scaled));
         }
         model.settle();
-        let stored = model.objects.get(&name_of(Kind::Deployment, "web-a")).unwrap();
+        let stored = model.objects.get(&name_of(ObjectKind::Deployment, "web-a")).unwrap();
         prop_assert_eq!(&stored["spec"]["replicas"], &json!(scaled));
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use edgegrid_api::{NodeGroup, NodeUnit, NodeUnitStatus};
-use edgegrid_plan::node_unit::{Judged, World};
-use edgegrid_plan::site::Sites;
-use edgegrid_plan::{Claim, Kind, ObjectId, Plan, SiteNode, Step, node, node_group};
+use edgegrid_plan::membership::NodeUnits;
+use edgegrid_plan::node_unit::{Planner, World};
+use edgegrid_plan::{Claim, ObjectId, ObjectKind, Plan, PrunedNode, Step, node, node_group};
 use edgegrid_testkit::objects::{Name, Objects, Refusal};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -22,9 +22,9 @@ pub(crate) struct Model {
     pub(crate) objects: Objects,
 }
 
-pub(crate) fn name_of(kind: Kind, name: &str) -> Name {
-    let (group, version, kind, _) = kind.facts();
-    Name::cluster((group, version, kind), name)
+pub(crate) fn name_of(kind: ObjectKind, name: &str) -> Name {
+    let resource = kind.resource();
+    Name::cluster((resource.group, resource.version, resource.kind), name)
 }
 
 impl Model {
@@ -37,14 +37,14 @@ impl Model {
 
     /// Creates a unit, or replaces its spec as `kubectl replace` does.
     pub(crate) fn unit(&mut self, name: &str, spec: &Value) {
-        self.put(Kind::NodeUnit, name, spec);
+        self.put(ObjectKind::NodeUnit, name, spec);
     }
 
     pub(crate) fn group(&mut self, name: &str, spec: &Value) {
-        self.put(Kind::NodeGroup, name, spec);
+        self.put(ObjectKind::NodeGroup, name, spec);
     }
 
-    fn put(&mut self, kind: Kind, name: &str, spec: &Value) {
+    fn put(&mut self, kind: ObjectKind, name: &str, spec: &Value) {
         let name = name_of(kind, name);
         match self.objects.create(&name, &json!({ "spec": spec }), USER) {
             Err(Refusal::AlreadyExists) => self.edit(&name, |object| object["spec"] = spec.clone()),
@@ -65,13 +65,13 @@ impl Model {
         self.edit_node(node, |node| node["metadata"]["labels"][key] = value);
     }
 
-    pub(crate) fn delete(&mut self, kind: Kind, name: &str) {
+    pub(crate) fn delete(&mut self, kind: ObjectKind, name: &str) {
         self.objects.delete(&name_of(kind, name), None).unwrap();
     }
 
-    pub(crate) fn nodes(&self) -> Vec<Arc<SiteNode>> {
-        let mut nodes: Vec<SiteNode> = self.parsed("Node");
-        nodes.iter_mut().for_each(SiteNode::prune);
+    pub(crate) fn nodes(&self) -> Vec<Arc<PrunedNode>> {
+        let mut nodes: Vec<PrunedNode> = self.parsed("Node");
+        nodes.iter_mut().for_each(PrunedNode::prune);
         nodes.into_iter().map(Arc::new).collect()
     }
 
@@ -83,17 +83,17 @@ impl Model {
         self.parsed("NodeGroup").into_iter().map(Arc::new).collect()
     }
 
-    pub(crate) fn sites(&self) -> Sites {
-        Sites::new(&self.units(), &self.groups())
+    pub(crate) fn node_units(&self) -> NodeUnits {
+        NodeUnits::new(&self.units(), &self.groups())
     }
 
     /// What every controller would do about every object, in one order.
     pub(crate) fn plans(&self) -> Vec<Plan> {
         let (nodes, units, groups) = (self.nodes(), self.units(), self.groups());
-        let sites = Sites::new(&units, &groups);
+        let node_units = NodeUnits::new(&units, &groups);
         let world = World {
             nodes: &nodes,
-            sites: &sites,
+            node_units: &node_units,
             failures: &BTreeMap::new(),
         };
         let of_groups = groups.iter().map(|group| {
@@ -106,19 +106,16 @@ impl Model {
             )
         });
         let of_units = units.iter().filter_map(|unit| {
-            let judged = Judged::new(unit.metadata.name.as_ref()?, world)?;
-            Some(judged.plan(NOW))
+            let planner = Planner::new(unit.metadata.name.as_ref()?, world)?;
+            Some(planner.plan(NOW))
         });
-        let of_nodes = nodes.iter().map(|one| node::plan(one, &sites, NOW));
+        let of_nodes = nodes.iter().map(|one| node::plan(one, &node_units, NOW));
         of_groups.chain(of_units).chain(of_nodes).collect()
     }
 
     pub(crate) fn steps(&self) -> Vec<Step> {
-        let lanes = self
-            .plans()
-            .into_iter()
-            .flat_map(|plan| plan.units.into_values());
-        lanes.flatten().collect()
+        let plans = self.plans().into_iter();
+        plans.flat_map(Plan::into_steps).collect()
     }
 
     /// Makes one step; that somebody else was faster is nothing to complain about.
@@ -166,20 +163,20 @@ impl Model {
 
     pub(crate) fn status(&self, unit: &str) -> NodeUnitStatus {
         let nodes = self.nodes();
-        let sites = self.sites();
+        let node_units = self.node_units();
         let world = World {
             nodes: &nodes,
-            sites: &sites,
+            node_units: &node_units,
             failures: &BTreeMap::new(),
         };
-        Judged::new(unit, world).unwrap().status(NOW)
+        Planner::new(unit, world).unwrap().status(NOW)
     }
 
     pub(crate) fn labels(&self, node: &str) -> Value {
         self.objects.get(&Name::node(node)).unwrap()["metadata"]["labels"].clone()
     }
 
-    pub(crate) fn stored(&self, kind: Kind, name: &str) -> Option<&Value> {
+    pub(crate) fn stored(&self, kind: ObjectKind, name: &str) -> Option<&Value> {
         self.objects.get(&name_of(kind, name))
     }
 

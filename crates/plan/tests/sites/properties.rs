@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use edgegrid_plan::Kind::{Node, NodeGroup, NodeUnit};
-use edgegrid_plan::site::Sites;
+use edgegrid_plan::ObjectKind::{Node, NodeGroup, NodeUnit};
+use edgegrid_plan::membership::NodeUnits;
 use edgegrid_plan::{Plan, node};
 use edgegrid_testkit::objects::Name;
 use proptest::prelude::*;
@@ -207,7 +207,7 @@ fn foreign(model: &Model) -> Vec<Value> {
 /// labels from the oldest claimant, nothing of units that are gone.
 fn check_settled(model: &Model) {
     let (nodes, units) = (model.nodes(), model.units());
-    let sites = model.sites();
+    let node_units = model.node_units();
     let names: BTreeSet<String> = units
         .iter()
         .filter_map(|unit| unit.metadata.name.clone())
@@ -219,10 +219,10 @@ fn check_settled(model: &Model) {
             .filter(|(_, value)| *value == MARK)
             .map(|(key, _)| key.clone())
             .collect();
-        let claimed: BTreeSet<String> = sites
+        let claimed: BTreeSet<String> = node_units
             .claiming(node)
             .iter()
-            .map(|site| site.name.clone())
+            .map(|unit| unit.name.clone())
             .collect();
         assert_eq!(marked, claimed, "{node:?}");
         assert!(marked.is_subset(&names));
@@ -319,12 +319,12 @@ proptest! {
         }
         prop_assert_eq!(model.plans(), model.plans());
         let (mut units, mut groups) = (model.units(), model.groups());
-        let sites = Sites::new(&units, &groups);
+        let node_units = NodeUnits::new(&units, &groups);
         units.reverse();
         groups.reverse();
-        let other = Sites::new(&units, &groups);
+        let other = NodeUnits::new(&units, &groups);
         for one in model.nodes() {
-            prop_assert_eq!(node::plan(&one, &sites, NOW), node::plan(&one, &other, NOW));
+            prop_assert_eq!(node::plan(&one, &node_units, NOW), node::plan(&one, &other, NOW));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rules of NodeUnit and NodeGroup, one per test.
 
-use edgegrid_plan::Kind::{NodeGroup, NodeUnit};
+use edgegrid_plan::ObjectKind::{NodeGroup, NodeUnit};
 use serde_json::{Value, json};
 
 use crate::model::{Model, USER, name_of};
@@ -78,7 +78,7 @@ fn a_node_that_leaves_a_selector_loses_all_that_the_unit_gave_it() {
     model.unit("u", &spec);
     let before = model.objects.seen();
     model.settle();
-    let node = model.stored(edgegrid_plan::Kind::Node, "a1").unwrap();
+    let node = model.stored(edgegrid_plan::ObjectKind::Node, "a1").unwrap();
     assert_eq!(
         node["spec"],
         json!({ "unschedulable": true, "taints": [{ "key": "edge", "value": "1", "effect": "NoSchedule" }] })
@@ -86,7 +86,7 @@ fn a_node_that_leaves_a_selector_loses_all_that_the_unit_gave_it() {
     assert_eq!(node["metadata"]["annotations"]["n"], "1");
     model.label("a1", "zone", "c");
     model.settle();
-    let node = model.stored(edgegrid_plan::Kind::Node, "a1").unwrap();
+    let node = model.stored(edgegrid_plan::ObjectKind::Node, "a1").unwrap();
     assert_eq!(node["metadata"]["labels"], json!({ "zone": "c" }));
     assert_eq!(node["metadata"]["annotations"], Value::Null);
     assert_eq!(node["spec"], json!({}));
@@ -123,13 +123,13 @@ fn what_vanishes_from_set_node_vanishes_from_the_nodes() {
         model.labels("a1"),
         json!({ "zone": "a", "u": MARK, "x": "2" })
     );
-    let node = model.stored(edgegrid_plan::Kind::Node, "a1").unwrap();
+    let node = model.stored(edgegrid_plan::ObjectKind::Node, "a1").unwrap();
     assert_eq!(node["spec"]["taints"], json!([taint("2")]));
     model.unit("u", &spec(json!({})));
     model.settle();
     assert_eq!(model.labels("a1"), json!({ "zone": "a", "u": MARK }));
     assert_eq!(
-        model.stored(edgegrid_plan::Kind::Node, "a1").unwrap()["spec"],
+        model.stored(edgegrid_plan::ObjectKind::Node, "a1").unwrap()["spec"],
         json!({})
     );
 }
@@ -147,7 +147,7 @@ fn a_label_with_a_foreign_value_and_foreign_taints_survive_the_unit() {
     );
     model.settle();
     assert_eq!(
-        model.stored(edgegrid_plan::Kind::Node, "a1").unwrap()["spec"]["taints"],
+        model.stored(edgegrid_plan::ObjectKind::Node, "a1").unwrap()["spec"]["taints"],
         json!([foreign, ours])
     );
     // The unit goes in the moment in which somebody gives the label another value.
@@ -156,7 +156,7 @@ fn a_label_with_a_foreign_value_and_foreign_taints_survive_the_unit() {
     model.settle();
     assert_eq!(model.labels("a1"), json!({ "zone": "a", "x": "theirs" }));
     assert_eq!(
-        model.stored(edgegrid_plan::Kind::Node, "a1").unwrap()["spec"]["taints"],
+        model.stored(edgegrid_plan::ObjectKind::Node, "a1").unwrap()["spec"]["taints"],
         json!([foreign])
     );
 }
@@ -216,7 +216,8 @@ fn a_cordon_is_undone_only_if_it_is_ours() {
     model.unit("u", &json!({ "nodes": ["a1", "a2"] }));
     model.settle();
     let cordoned = |name: &str| {
-        model.stored(edgegrid_plan::Kind::Node, name).unwrap()["spec"]["unschedulable"].clone()
+        model.stored(edgegrid_plan::ObjectKind::Node, name).unwrap()["spec"]["unschedulable"]
+            .clone()
     };
     assert_eq!(
         cordoned("a1"),
@@ -228,7 +229,7 @@ fn a_cordon_is_undone_only_if_it_is_ours() {
 
 // In SuperEdge two units of one group fought over a shared node for ever.
 #[test]
-fn of_two_units_that_differ_the_older_wins_and_the_younger_says_so() {
+fn of_two_node_units_that_differ_the_older_wins_and_the_younger_reports_it() {
     let mut model = three_nodes();
     // Created within one second, so that the name decides; the other order of names below.
     model.unit("beijing", &json!({ "nodes": ["a1", "a2"] }));
@@ -308,7 +309,7 @@ fn a_manifest_replaced_as_a_whole_never_takes_labels_off_the_nodes() {
     let about_nodes = model
         .steps()
         .into_iter()
-        .filter(|step| step.id().kind == edgegrid_plan::Kind::Node);
+        .filter(|step| step.id().kind == edgegrid_plan::ObjectKind::Node);
     assert_eq!(
         about_nodes.count(),
         0,
@@ -459,7 +460,7 @@ fn a_finalizer_waits_until_the_nodes_are_clean() {
     assert!(
         steps
             .iter()
-            .all(|step| step.id().kind == edgegrid_plan::Kind::Node),
+            .all(|step| step.id().kind == edgegrid_plan::ObjectKind::Node),
         "{steps:?}"
     );
     assert_eq!(steps.len(), 2);
@@ -472,7 +473,7 @@ fn a_finalizer_waits_until_the_nodes_are_clean() {
 }
 
 #[test]
-fn a_group_and_a_unit_of_one_name_do_not_hold_each_other() {
+fn a_node_group_and_a_node_unit_of_one_name_do_not_keep_each_other_from_being_deleted() {
     let mut model = three_nodes();
     model.unit("same", &json!({ "nodes": ["a1"] }));
     model.group("same", &json!({ "nodeUnits": ["same"] }));

@@ -1,7 +1,7 @@
 //! A state that SuperEdge's site-manager left: what it wrote is ours from now on.
 
-use edgegrid_plan::Kind::{Node, NodeGroup, NodeUnit};
-use edgegrid_plan::{node, node_unit, site::Sites};
+use edgegrid_plan::ObjectKind::{Node, NodeGroup, NodeUnit};
+use edgegrid_plan::{membership::NodeUnits, node, node_unit};
 use edgegrid_testkit::objects::Name;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn managers(model: &Model, name: &Name) -> Vec<String> {
 }
 
 #[test]
-fn members_keep_what_they_have_and_site_manager_holds_nothing_any_more() {
+fn members_keep_what_they_have_and_site_manager_owns_nothing_any_more() {
     let mut model = superedge();
     let before = model.labels("a1");
     let steps = model.steps();
@@ -199,24 +199,27 @@ fn a_unit_that_superedge_left_without_its_group_stays() {
 }
 
 #[test]
-fn while_site_manager_still_writes_nothing_is_written_and_it_is_said() {
+fn while_site_manager_still_writes_nothing_is_written_and_a_warning_says_why() {
     let model = superedge();
-    let (nodes, sites) = (model.nodes(), Sites::new(&model.units(), &model.groups()));
+    let (nodes, node_units) = (
+        model.nodes(),
+        NodeUnits::new(&model.units(), &model.groups()),
+    );
     let moment = "2026-01-01T00:00:30Z".parse::<Timestamp>().unwrap();
-    let plan = node::plan(&nodes[0], &sites, moment);
+    let plan = node::plan(&nodes[0], &node_units, moment);
     assert!(plan.is_empty());
     assert_eq!(plan.recheck, Some(std::time::Duration::from_secs(90)));
     assert_eq!(plan.notices[0].reason, "SuperEdgeRunning");
     let failures = std::collections::BTreeMap::new();
     let world = node_unit::World {
         nodes: &nodes,
-        sites: &sites,
+        node_units: &node_units,
         failures: &failures,
     };
-    let judged = node_unit::Judged::new("beijing", world).unwrap();
-    assert!(judged.plan(moment).is_empty());
+    let planner = node_unit::Planner::new("beijing", world).unwrap();
+    assert!(planner.plan(moment).is_empty());
     let degraded = |now| {
-        let conditions = judged.status(now).conditions;
+        let conditions = planner.status(now).conditions;
         conditions
             .into_iter()
             .find(|one| one.type_ == "Degraded")

@@ -57,7 +57,11 @@ impl Publisher {
     /// Notes that a look has confirmed the view, unless feeds came back meanwhile.
     pub(crate) fn confirm_history(&self, known: &KnownHistory, cluster: String) {
         let history = &mut self.inner().history;
-        history.cluster.get_or_insert(cluster);
+        if history.cluster.is_none() {
+            history.cluster = Some(cluster);
+            // Worth a snapshot: without it a start in another cluster is not noticed.
+            self.changes.send_modify(|changes| changes.view += 1);
+        }
         if *self.reconnects.borrow() == known.reconnects {
             history.unverified_since = None;
             history.outage = Duration::ZERO;
@@ -79,7 +83,7 @@ impl Publisher {
     }
 
     /// Forgets everything: it belongs to another cluster. Clients see it all deleted.
-    pub(crate) fn start_over(&self, cluster: String) {
+    pub(crate) fn start_over(&self) {
         let mut inner = self.inner();
         let stored = inner.store.snapshot();
         let deletions = stored.iter().map(|entry| Write {
@@ -100,7 +104,6 @@ impl Publisher {
             generation: inner.generation,
             ..Inner::new(&self.node, store, names)
         };
-        inner.history.cluster = Some(cluster);
         if let Some(stale) = &mut inner.stale {
             stale.cleared = true;
         }

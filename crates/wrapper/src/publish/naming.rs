@@ -1,7 +1,7 @@
 //! Short names: what changes them, and what whoever follows names has to look at again.
 
-use super::aliases::Aliases;
 use super::rendered::{RenderedView, Touched};
+use super::short_names::ShortNames;
 use super::{Inner, Publisher, rendered};
 use crate::document::Source;
 use crate::feed::Feed;
@@ -84,7 +84,7 @@ impl Publisher {
         let keys = shown.flat_map(|(_, key, _)| {
             [
                 rendered::store_key(Source::Slices, key),
-                Aliases::stored_key(key),
+                ShortNames::stored_key(key),
             ]
         });
         Some(ServiceView {

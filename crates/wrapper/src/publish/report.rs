@@ -1,6 +1,6 @@
 //! What the publisher reports of itself: readiness, age, metrics, and why a service looks as it does.
 
-use super::aliases::Aliases;
+use super::short_names::ShortNames;
 use super::{Inner, Progress, Publisher};
 use crate::document::Source;
 use crate::feed::Feed;
@@ -80,7 +80,7 @@ impl Publisher {
             .filter(|(_, rule)| is_malformed(&rule.topology));
         let age = inner.age(self.now());
         let aliases = inner.aliases.as_ref();
-        let (aliases, aliases_left_out) = aliases.map(Aliases::counts).unwrap_or_default();
+        let (aliases, aliases_left_out) = aliases.map(ShortNames::counts).unwrap_or_default();
         Figures {
             aliases,
             aliases_left_out,

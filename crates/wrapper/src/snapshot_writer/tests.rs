@@ -47,7 +47,7 @@ async fn a_snapshot_of_another_cluster_is_removed_at_once() {
     assert!(disk.path().join(FILE).exists());
 
     // Nothing of the new cluster is known yet, so nothing takes the place of the file.
-    publisher.start_over("another".to_owned());
+    publisher.start_over();
     sleep(Duration::from_millis(100)).await;
     assert!(!disk.path().join(FILE).exists());
     assert!(!publisher.figures().snapshot_outdated);
@@ -74,7 +74,7 @@ async fn a_disk_without_room_for_a_new_snapshot_still_loses_that_of_another_clus
     sleep(Duration::from_mins(10)).await;
     assert!(metrics.snapshot_failures.get() > 8, "it waits for a minute");
     assert!(publisher.figures().snapshot_outdated);
-    publisher.start_over("another".to_owned());
+    publisher.start_over();
     sleep(Duration::from_millis(100)).await;
     assert!(!disk.path().join(FILE).exists());
 }

@@ -148,7 +148,7 @@ impl Upstream {
                     now,
                     "the API server is of another cluster (uid of kube-system), dropping the view"
                 );
-                self.publisher.start_over(look.cluster);
+                self.publisher.start_over();
             }
             Finding::EarlierRevision | Finding::LongOutage => {
                 let wait = SPREAD.mul_f64(self.jitter.lock().f64());

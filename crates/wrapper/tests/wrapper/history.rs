@@ -1,10 +1,11 @@
 //! Another history: a cluster restored from backup, another cluster, and what only looks like one.
 
-use crate::cloud::{Backup, Cloud, slice};
+use crate::cloud::{Backup, Cloud, node, service, slice};
 use crate::cut_off::{age, on_disk, shows_the_rule, site};
 use crate::{Running, eventually};
 use edgegrid_wrapper::ServedKind;
 use http::{Request, StatusCode};
+use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::json;
 use std::time::Duration;
@@ -131,64 +132,86 @@ async fn after_a_short_outage_nothing_is_listed_and_one_look_is_enough() {
 
 #[tokio::test(start_paused = true)]
 async fn until_a_look_was_answered_the_view_is_as_old_as_the_outage() {
-    let (cloud, backup) = site_with_backup();
+    let cloud = site(Cloud::default());
     let running = online(&cloud).await;
     cloud.cut(true);
     sleep(Duration::from_secs(100)).await;
-    cloud.restore(&backup);
+    cloud.requests.lock().unwrap().clear();
+    let kube_system = cloud.get(ServedKind::Namespaces, None, "kube-system");
+    cloud.delete(ServedKind::Namespaces, None, "kube-system");
     cloud.cut(false);
-    // Its watches are open again, and silent.
-    sleep(Duration::from_secs(4)).await;
+    // By then all watches are open again.
+    sleep(Duration::from_secs(20)).await;
     let seen = age(&running).await;
-    assert!(seen.is_some_and(|age| age >= 100), "{seen:?}");
+    assert!(seen.is_some_and(|age| age >= 120), "{seen:?}");
+    cloud.put(ServedKind::Namespaces, &kube_system.unwrap());
     catches_up(&running, &cloud).await;
+    assert_eq!(cloud.lists(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_of_another_cluster_is_served() {
-    let (cloud, mut running) = (site(Cloud::default()), None);
+async fn watches_that_end_on_time_call_for_no_look() {
+    let cloud = site(Cloud::default());
+    let running = online(&cloud).await;
+    cloud.requests.lock().unwrap().clear();
+    sleep(Duration::from_hours(2)).await;
+    let requests = cloud.requests.lock().unwrap().clone();
+    assert!(requests.len() > 20, "watches were renewed");
+    // Discovery is asked for now and then, whatever becomes of watches.
+    let discovery = ["/version", "/api", "/apis"];
+    let mut others = requests
+        .iter()
+        .filter(|uri| !discovery.contains(&uri.as_str()));
+    let only_watches = others.all(|uri| uri.contains("watch=true"));
+    assert!(only_watches, "{requests:#?}");
+    assert_eq!(age(&running).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_view_forgets_everything_of_another_cluster() {
+    let (cloud, other) = (site(Cloud::default()), another_cluster());
+    write(&cloud, 50);
+    let running = online(&cloud).await;
+    cloud.restore(&other);
+    catches_up(&running, &cloud).await;
+    shows_only_the_other(&running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_from_disk_is_forgotten_in_another_cluster() {
+    let (cloud, other) = (site(Cloud::default()), another_cluster());
+    write(&cloud, 50);
     let disk = tempfile::tempdir().unwrap();
-    for restarted in [false, true] {
-        let before = cloud.backup();
-        let now = match running.take() {
-            None => Running::start(NODE, cloud.client(), Some(disk.path())),
-            Some(running) => running,
-        };
-        shows_the_rule(&now, &cloud, "online").await;
-        sleep(Duration::from_secs(30)).await;
-        let uid = format!("another-{restarted}");
-        let metadata = json!({ "name": "kube-system", "uid": uid });
-        if restarted {
-            now.stop().await;
-        } else {
-            running = Some(now);
-        }
-        // The other cluster's revision is beyond ours, and nobody tells a watch.
-        let other = Cloud::default();
-        write(&other, 900);
-        other.put(ServedKind::Namespaces, &json!({ "metadata": metadata }));
-        other.put(ServedKind::Slices, &slice("other", "none", &[NODE]));
-        let other = other.backup();
-        cloud.restore(&other);
-        let now = match running.take() {
-            None => Running::start(NODE, cloud.client(), Some(disk.path())),
-            Some(running) => running,
-        };
-        eventually("the old view is gone", async || {
-            let request = Request::get("/api/v1/services").body(Body::empty());
-            let response = now.client().send(request.unwrap()).await.unwrap();
-            let status = response.status();
-            let body = http_body_util::BodyExt::collect(response.into_body()).await;
-            let text = String::from_utf8(body.unwrap().to_bytes().to_vec()).unwrap();
-            if status == StatusCode::SERVICE_UNAVAILABLE || !text.contains("\"web\"") {
-                return Ok(());
-            }
-            Err(text)
-        })
-        .await;
-        cloud.restore(&before);
-        running = Some(now);
-    }
+    let running = Running::start(NODE, cloud.client(), Some(disk.path()));
+    shows_the_rule(&running, &cloud, "online").await;
+    sleep(Duration::from_secs(30)).await;
+    running.stop().await;
+    cloud.restore(&other);
+    let running = Running::start(NODE, cloud.client(), Some(disk.path()));
+    catches_up(&running, &cloud).await;
+    shows_only_the_other(&running).await;
+}
+
+/// A cluster that has the same node under the same name, and a lower revision.
+fn another_cluster() -> Backup {
+    let other = Cloud::default();
+    let metadata = json!({ "name": "kube-system", "uid": "another-cluster" });
+    other.put(ServedKind::Namespaces, &json!({ "metadata": metadata }));
+    other.put(ServedKind::Nodes, &node(NODE, &[("unit", "a")]));
+    other.put(ServedKind::Services, &service("other", None));
+    other.put(ServedKind::Slices, &slice("other-x", "other", &[NODE]));
+    other.backup()
+}
+
+async fn shows_only_the_other(running: &Running) {
+    let request = Request::get("/api/v1/services").body(Body::empty());
+    let response = running.client().send(request.unwrap()).await.unwrap();
+    let body = response.into_body().collect().await.unwrap();
+    let text = String::from_utf8(body.to_bytes().to_vec()).unwrap();
+    assert!(
+        text.contains("\"other\"") && !text.contains("\"web\""),
+        "{text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// What is known of all short names that this node has, besides what is in the store.
 #[derive(Debug)]
-pub(crate) struct Aliases {
+pub(crate) struct ShortNames {
     store: Store,
     /// By slice of pods; those with nothing to remember are not here.
     slices: BTreeMap<Key, OfSlice>,
@@ -73,7 +73,7 @@ struct Slice<'a> {
     ports: [(); 0],
 }
 
-impl Aliases {
+impl ShortNames {
     pub(crate) fn new(store: Store) -> Self {
         Self {
             store,

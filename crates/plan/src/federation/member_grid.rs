@@ -13,12 +13,13 @@ use edgegrid_api::names::{annotation, label, reason};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{GridObject, Wanted, annotation_of, carried, is_local, mirror, target};
-use crate::claims::name_taken;
-use crate::failure::Trouble;
+use super::{
+    DesiredGrid, GridObject, annotation_of, carried_annotations, is_local, mirror, target,
+};
+use crate::failure::Problem;
+use crate::ownership::name_taken;
 use crate::packed::Packed;
-use crate::step::{Apply, Claim, Kind, Manager, ObjectId, Plan, Step};
-use crate::workload_grid::{LOOK_AGAIN, recheck_at};
+use crate::step::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, RECHECK_INTERVAL, Step};
 
 /// What is known when a member's grid is planned.
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ pub struct World<'a> {
     pub has_units: bool,
     /// Whether the nodes that had it lost the label, rather than being deleted.
     pub lost_label: bool,
-    /// Whether the target namespace exists; `None` if nobody looked.
+    /// Whether the target namespace exists; `None` if that was not checked.
     pub namespace_exists: Option<bool>,
     /// Whether missing namespaces may be made.
     pub creates_namespaces: bool,
@@ -37,15 +38,15 @@ pub struct World<'a> {
     pub grace: Duration,
 }
 
-/// What was decided.
+/// What was decided about a member's grid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// What to write.
+    /// What to write, and when to look again.
     pub plan: Plan,
     /// What keeps the grid from being as wanted.
-    pub trouble: Option<Trouble>,
-    /// Look whether the target namespace exists, then decide again.
-    pub needs_look: bool,
+    pub problem: Option<Problem>,
+    /// Check whether the target namespace exists, then decide again.
+    pub needs_namespace_check: bool,
 }
 
 /// Decides about the grid of a mirror.
@@ -59,10 +60,10 @@ pub fn decide(mirror: &GridObject, world: &World<'_>, now: Timestamp) -> Decisio
     if let Some(local) = world.local
         && ours.is_none()
     {
-        let is_foreign_in_the_way = world.has_units && !mirror::is_removed(&mirror.metadata);
-        if is_foreign_in_the_way {
-            decision.trouble = Some(name_taken(&local.id(), "it was not made by federation"));
-            decision.plan.recheck_after(LOOK_AGAIN);
+        let is_in_the_way = world.has_units && !mirror::is_removed(&mirror.metadata);
+        if is_in_the_way {
+            decision.problem = Some(name_taken(&local.id(), "it was not made by federation"));
+            decision.plan.recheck_after(RECHECK_INTERVAL);
         }
         return decision;
     }
@@ -78,63 +79,63 @@ pub fn decide(mirror: &GridObject, world: &World<'_>, now: Timestamp) -> Decisio
     }
     if !world.has_units {
         if let Some(local) = ours {
-            leave(local, world, now, &mut decision.plan);
+            plan_leaving(local, world, now, &mut decision.plan);
         }
         return decision;
     }
-    if ours.is_none() && !has_room(&namespace, world, &mut decision) {
+    if ours.is_none() && !ensure_namespace(&namespace, world, &mut decision) {
         return decision;
     }
     if let Some(local) = ours
         && annotation_of(&local.metadata, annotation::UNIT_GONE_SINCE).is_some()
     {
-        decision.plan.push(Plan::WHOLE, mark(local, None));
+        decision.plan.push(mark(local, None));
     }
-    for step in wanted(mirror).writes(ours, &id, Manager::Member) {
-        decision.plan.push(Plan::WHOLE, step);
+    for step in render_grid(mirror).writes(ours, &id, Manager::Member) {
+        decision.plan.push(step);
     }
     decision
 }
 
 /// The grid as the member should have it.
-pub fn wanted(mirror: &GridObject) -> Wanted {
+pub fn render_grid(mirror: &GridObject) -> DesiredGrid {
     let mut labels = mirror.metadata.labels.clone().unwrap_or_default();
     labels.remove(label::DISTRIBUTED);
-    Wanted::new(json!({
-        "metadata": { "labels": labels, "annotations": carried(&mirror.metadata) },
+    DesiredGrid::new(json!({
+        "metadata": { "labels": labels, "annotations": carried_annotations(&mirror.metadata) },
         "spec": mirror.spec,
     }))
 }
 
-/// Whether there is a namespace for the grid; makes it where that is allowed.
-fn has_room(namespace: &str, world: &World<'_>, decision: &mut Decision) -> bool {
+/// Plans a missing namespace where that is allowed, and returns whether the grid will have one.
+fn ensure_namespace(namespace: &str, world: &World<'_>, decision: &mut Decision) -> bool {
     match world.namespace_exists {
         Some(true) => true,
         None => {
-            decision.needs_look = true;
+            decision.needs_namespace_check = true;
             false
         }
         Some(false) if world.creates_namespaces => {
-            let id = ObjectId::cluster(Kind::Namespace, namespace);
+            let id = ObjectId::cluster(ObjectKind::Namespace, namespace);
             let body = json!({});
-            decision.plan.push(Plan::WHOLE, Step::Create { id, body });
+            decision.plan.push(Step::Create { id, body });
             true
         }
         Some(false) => {
-            decision.trouble = Some(Trouble::new(
+            decision.problem = Some(Problem::new(
                 reason::NAMESPACE_MISSING,
                 format!(
                     "namespace {namespace} does not exist here: create it, or let the controller do so (--create-namespaces)"
                 ),
             ));
-            decision.plan.recheck_after(LOOK_AGAIN);
+            decision.plan.recheck_after(RECHECK_INTERVAL);
             false
         }
     }
 }
 
-/// What becomes of the grid of a cluster that has no node with the key any more.
-fn leave(local: &GridObject, world: &World<'_>, now: Timestamp, plan: &mut Plan) {
+/// Keeps or deletes the grid of a cluster that has no node with the key any more.
+fn plan_leaving(local: &GridObject, world: &World<'_>, now: Timestamp, plan: &mut Plan) {
     let noted = annotation_of(&local.metadata, annotation::UNIT_GONE_SINCE)
         .and_then(|moment| moment.parse::<Timestamp>().ok());
     let since = noted.unwrap_or(now);
@@ -143,9 +144,9 @@ fn leave(local: &GridObject, world: &World<'_>, now: Timestamp, plan: &mut Plan)
         return delete(local, plan);
     }
     if noted.is_none() {
-        plan.push(Plan::WHOLE, mark(local, Some(now)));
+        plan.push(mark(local, Some(now)));
     }
-    recheck_at(plan, until, now);
+    plan.recheck_at(until, now);
 }
 
 /// Notes since when the grid has no units, or that it has some again.
@@ -168,6 +169,6 @@ fn mark(local: &GridObject, moment: Option<Timestamp>) -> Step {
 fn delete(local: &GridObject, plan: &mut Plan) {
     if let Some(uid) = local.metadata.uid.clone() {
         let id = local.id();
-        plan.push(Plan::WHOLE, Step::Delete { id, uid });
+        plan.push(Step::Delete { id, uid });
     }
 }

@@ -1,4 +1,4 @@
-//! Units that are no more: when their workloads go.
+//! How long the workload of a unit without nodes is kept.
 //!
 //! | what happened to a unit's last node | its workload |
 //! |---|---|
@@ -14,41 +14,29 @@ use edgegrid_api::names::{annotation, label};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::claims::{Owner, Whose};
-use crate::failure::Failure;
+use crate::failure::{Failure, REMOVAL_ATTEMPT};
 use crate::grid::Grid;
+use crate::grid_state::{Leaving, World};
 use crate::observed::Child;
+use crate::ownership::{Owner, Ownership};
 use crate::packed::Packed;
-use crate::step::{Apply, Claim, Manager, Plan, Step};
-use crate::units::{label_value, object_name, unit_of};
-use crate::workload_grid::{World, recheck_at};
-
-/// What a failed removal tried, in [`crate::failure::Failure::of`].
-pub const REMOVAL: &str = "removal";
-
-/// A unit without nodes, whose workload is kept for a while.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaving {
-    /// When it was seen that the last node is gone.
-    pub since: Timestamp,
-    /// When the workload is deleted.
-    pub until: Timestamp,
-}
+use crate::step::{Apply, Claim, Manager, Plan, Scope, Step};
+use crate::unit_names::{label_value, object_name, unit_of};
 
 /// What becomes of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Fate {
+enum Retention {
     /// Its unit has nodes.
     Wanted,
     /// Its unit has none, but may come back.
     Kept(String, Leaving),
-    /// It goes now.
+    /// It is deleted now.
     Unwanted,
 }
 
 /// Plans deletions and marks of the grid's own workloads, and gives the units that are kept though they
 /// have no nodes.
-pub(crate) fn departures(
+pub(crate) fn plan_removals(
     grid: &Grid,
     key: &str,
     world: &World<'_>,
@@ -62,7 +50,7 @@ pub(crate) fn departures(
     };
     let mut kept = BTreeMap::new();
     for child in &world.children {
-        let is_ours = owner.whose(&child.metadata) == Whose::Ours;
+        let is_ours = owner.ownership(&child.metadata) == Ownership::Ours;
         let (Some(name), Some(uid)) = (&child.metadata.name, &child.metadata.uid) else {
             continue;
         };
@@ -70,27 +58,28 @@ pub(crate) fn departures(
             continue;
         }
         let unit = unit_of(grid.name(), &child.metadata).unwrap_or_else(|| name.clone());
-        let failure = world.failures.get(&unit);
-        let rests = failure.is_some_and(|failure| failure.holds_back(REMOVAL, now));
+        let failure = world.failures.get(&Scope::Unit(unit.clone()));
+        let is_backing_off =
+            failure.is_some_and(|failure| failure.is_backing_off(REMOVAL_ATTEMPT, now));
         let mark = |moment: Option<Timestamp>| mark(grid, name, uid, moment);
-        match fate(grid, key, world, child, now) {
-            Fate::Wanted if child.annotation(annotation::UNIT_GONE_SINCE).is_some() => {
-                plan.push(unit, mark(None));
+        match retention(grid, key, world, child, now) {
+            Retention::Wanted if child.annotation(annotation::UNIT_GONE_SINCE).is_some() => {
+                plan.push_for(unit, mark(None));
             }
-            Fate::Wanted => {}
-            Fate::Unwanted if rests => recheck_after_failure(plan, failure, now),
-            Fate::Unwanted => plan.push(
+            Retention::Wanted => {}
+            Retention::Unwanted if is_backing_off => recheck_after_failure(plan, failure, now),
+            Retention::Unwanted => plan.push_for(
                 unit,
                 Step::Delete {
                     id: grid.child(name),
                     uid: uid.clone(),
                 },
             ),
-            Fate::Kept(unit, leaving) => {
+            Retention::Kept(unit, leaving) => {
                 if gone_since(child).is_none() {
-                    plan.push(unit.clone(), mark(Some(leaving.since)));
+                    plan.push_for(unit.clone(), mark(Some(leaving.since)));
                 }
-                recheck_at(plan, leaving.until, now);
+                plan.recheck_at(leaving.until, now);
                 kept.insert(unit, leaving);
             }
         }
@@ -98,7 +87,13 @@ pub(crate) fn departures(
     kept
 }
 
-fn fate(grid: &Grid, key: &str, world: &World<'_>, child: &Child, now: Timestamp) -> Fate {
+fn retention(
+    grid: &Grid,
+    key: &str,
+    world: &World<'_>,
+    child: &Child,
+    now: Timestamp,
+) -> Retention {
     let name = child.metadata.name.as_deref().unwrap_or_default();
     let name_of = |unit: &str| object_name(grid.workload, grid.name(), unit);
     let noted = unit_of(grid.name(), &child.metadata);
@@ -107,26 +102,26 @@ fn fate(grid: &Grid, key: &str, world: &World<'_>, child: &Child, now: Timestamp
         _ => world.units.iter().any(|unit| name_of(unit) == name),
     };
     if is_named_as_wanted {
-        return Fate::Wanted;
+        return Retention::Wanted;
     }
     let Some(unit) = noted.filter(|unit| name_of(unit) == name) else {
-        return Fate::Unwanted; // no unit's workload would be called so
+        return Retention::Unwanted; // no unit's workload would be called so
     };
     let labels = child.metadata.labels.as_ref();
     let has_other_key = labels
         .and_then(|all| all.get(label::GRID_UNIQ_KEY))
         .is_some_and(|value| *value != label_value(key));
     if has_other_key || world.lost_label.contains(&unit) {
-        return Fate::Unwanted;
+        return Retention::Unwanted;
     }
     let since = gone_since(child).unwrap_or(whole_second(now));
     let until = since
         .checked_add(world.unit_grace)
         .unwrap_or(Timestamp::MAX);
     if until <= now || world.unit_grace == Duration::ZERO {
-        return Fate::Unwanted;
+        return Retention::Unwanted;
     }
-    Fate::Kept(unit, Leaving { since, until })
+    Retention::Kept(unit, Leaving { since, until })
 }
 
 fn recheck_after_failure(plan: &mut Plan, failure: Option<&Failure>, now: Timestamp) {
@@ -140,7 +135,7 @@ fn gone_since(child: &Child) -> Option<Timestamp> {
 }
 
 /// Puts the moment on a workload, or takes it away. It has a manager of its own, so that it can
-/// be written while the rest waits for its turn in a rollout.
+/// be written while the rest waits for the rollout.
 fn mark(grid: &Grid, name: &str, uid: &str, moment: Option<Timestamp>) -> Step {
     let body = match moment {
         Some(moment) => {

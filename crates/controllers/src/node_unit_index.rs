@@ -4,33 +4,33 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use edgegrid_plan::site::Sites;
+use edgegrid_plan::membership::NodeUnits;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::caches::Caches;
-use parking_lot::{Mutex, MutexGuard};
 
 /// All NodeUnits and NodeGroups, worked out again when one of them changed.
 #[derive(Clone, Default)]
-pub struct SiteView(Arc<Mutex<Option<Arc<Sites>>>>);
+pub struct NodeUnitIndex(Arc<Mutex<Option<Arc<NodeUnits>>>>);
 
-impl SiteView {
-    /// All units and groups as the caches show them.
-    pub fn current(&self, caches: &Caches) -> Arc<Sites> {
+impl NodeUnitIndex {
+    /// All NodeUnits and groups as the caches show them.
+    pub fn current(&self, caches: &Caches) -> Arc<NodeUnits> {
         let mut seen = self.0.lock();
         let compute = || {
             let (units, groups) = (caches.node_units.state(), caches.node_groups.state());
-            Arc::new(Sites::new(&units, &groups))
+            Arc::new(NodeUnits::new(&units, &groups))
         };
         seen.get_or_insert_with(compute).clone()
     }
 
-    /// To be called when a unit or group changed: the next caller of [`Self::current`] gets fresh ones.
+    /// To be called when a NodeUnit or group changed: the next caller of [`Self::current`] gets fresh ones.
     pub fn invalidate(&self) {
         *self.0.lock() = None;
     }
 }
 
-/// Nodes whose last write failed, and why: units report it.
+/// Nodes whose last write failed, and why: NodeUnits report it.
 #[derive(Clone, Default)]
 pub struct NodeFailures(Arc<Mutex<BTreeMap<String, String>>>);
 

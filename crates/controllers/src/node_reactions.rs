@@ -1,9 +1,9 @@
 //! What is enqueued when a Node, NodeUnit or NodeGroup changed.
 //!
 //! ```text
-//! node  ─► itself, the units that have or had it, the groups that find units by its labels
-//! unit  ─► itself, its nodes, the other units of these nodes, the groups that claim it
-//! group ─► itself, its units, their nodes, the other units of these nodes
+//! Node      ─► itself, the NodeUnits that have or had it, the NodeGroups that find NodeUnits by its labels
+//! NodeUnit  ─► itself, its nodes, the other NodeUnits of these nodes, the NodeGroups that claim it
+//! NodeGroup ─► itself, its NodeUnits, their nodes, the other NodeUnits of these nodes
 //! ```
 
 use std::collections::BTreeSet;
@@ -11,27 +11,27 @@ use std::sync::Arc;
 
 use edgegrid_api::names::marker;
 use edgegrid_api::{NodeGroup, NodeUnit};
-use edgegrid_plan::site::{Site, Sites, claims};
-use edgegrid_plan::{Kind, ObjectId, SiteNode, auto_find, node, node_group};
+use edgegrid_plan::membership::{NodeUnits, ResolvedNodeUnit, claims};
+use edgegrid_plan::{ObjectId, ObjectKind, PrunedNode, auto_find, node, node_group};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::ObjectMeta;
 
 use crate::context::Context;
-use crate::queue::{Key, key};
+use crate::queue::{ObjectKey, key};
 use crate::reflector::Change;
 
 /// A Node came, changed in something that matters, or went.
-pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
+pub(crate) fn node(context: &Context, change: &Change<PrunedNode>) {
     context.queues.nodes.push(change.key());
     if matches!(change, Change::Removed(_)) {
         context.node_failures.note(&change.key().1, None);
     }
-    let sites = context.sites.current(&context.caches);
-    let looks = [change.before(), change.after()];
-    let mut units: BTreeSet<String> = leaving(&sites).collect();
-    for look in looks.iter().flatten() {
-        units.extend(sites.claiming(look).iter().map(|site| site.name.clone()));
-        let labels = look.metadata.labels.iter().flatten();
+    let node_units = context.node_units.current(&context.caches);
+    let versions = [change.before(), change.after()];
+    let mut units: BTreeSet<String> = being_deleted(&node_units).collect();
+    for version in versions.iter().flatten() {
+        units.extend(claiming(&node_units, version));
+        let labels = version.metadata.labels.iter().flatten();
         let marks = labels.filter(|(_, value)| *value == marker::NODE_UNIT);
         units.extend(marks.map(|(key, _)| key.clone()));
     }
@@ -41,8 +41,7 @@ pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
         .extend(units.into_iter().map(named));
     for group in context.caches.node_groups.state() {
         let keys = auto_find::keys(&group);
-        let [old, new] =
-            looks.map(|look| look.and_then(|look| auto_find::combination(&keys, look)));
+        let [old, new] = versions.map(|version| auto_find::combination(&keys, version?));
         if old != new {
             context.queues.node_groups.push(key(&*group));
         }
@@ -51,7 +50,7 @@ pub(crate) fn node(context: &Context, change: &Change<SiteNode>) {
 
 /// A NodeUnit came, changed or went.
 pub(crate) fn node_unit(context: &Context, change: &Change<NodeUnit>) {
-    context.sites.invalidate();
+    context.node_units.invalidate();
     context.queues.node_units.push(change.key());
     if let Change::Changed { old, new } = change
         && is_same_unit(old, new)
@@ -63,27 +62,30 @@ pub(crate) fn node_unit(context: &Context, change: &Change<NodeUnit>) {
         context
             .execution
             .writes
-            .gone(&ObjectId::cluster(Kind::NodeUnit, &name));
+            .gone(&ObjectId::cluster(ObjectKind::NodeUnit, &name));
     }
     let groups = context.caches.node_groups.state();
-    let looks: Vec<&Arc<NodeUnit>> = change.before().into_iter().chain(change.after()).collect();
+    let versions: Vec<&Arc<NodeUnit>> = change.before().into_iter().chain(change.after()).collect();
     let concerned = groups.iter().filter(|group| {
-        let is_leaving = group.metadata.deletion_timestamp.is_some();
-        is_leaving || looks.iter().any(|unit| claims(group, unit))
+        let is_being_deleted = group.metadata.deletion_timestamp.is_some();
+        is_being_deleted || versions.iter().any(|unit| claims(group, unit))
     });
     context
         .queues
         .node_groups
         .extend(concerned.map(|group| key(&**group)));
-    let sites: Vec<Site> = looks.iter().map(|unit| Site::new(unit, &groups)).collect();
-    nodes_where(context, |one| {
-        node::is_marked(one, &name) || sites.iter().any(|site| site.has(one))
+    let resolved: Vec<ResolvedNodeUnit> = versions
+        .iter()
+        .map(|unit| ResolvedNodeUnit::new(unit, &groups))
+        .collect();
+    enqueue_nodes(context, |one| {
+        node::is_marked(one, &name) || resolved.iter().any(|unit| unit.has(one))
     });
 }
 
 /// A NodeGroup came, changed or went.
 pub(crate) fn node_group(context: &Context, change: &Change<NodeGroup>) {
-    context.sites.invalidate();
+    context.node_units.invalidate();
     context.queues.node_groups.push(change.key());
     if let Change::Changed { old, new } = change
         && is_same_group(old, new)
@@ -95,33 +97,34 @@ pub(crate) fn node_group(context: &Context, change: &Change<NodeGroup>) {
         context
             .execution
             .writes
-            .gone(&ObjectId::cluster(Kind::NodeGroup, &name));
+            .gone(&ObjectId::cluster(ObjectKind::NodeGroup, &name));
     }
-    let looks: Vec<&Arc<NodeGroup>> = change.before().into_iter().chain(change.after()).collect();
-    let sites = context.sites.current(&context.caches);
-    let concerned: Vec<&Site> = sites
+    let versions: Vec<&Arc<NodeGroup>> =
+        change.before().into_iter().chain(change.after()).collect();
+    let node_units = context.node_units.current(&context.caches);
+    let concerned: Vec<&ResolvedNodeUnit> = node_units
         .all()
         .iter()
-        .filter(|site| {
-            node_group::shows(&site.unit, &name)
-                || looks
+        .filter(|unit| {
+            node_group::shows(&unit.object, &name)
+                || versions
                     .iter()
-                    .any(|group| claims_or_claimed(group, &site.unit))
+                    .any(|group| claims_or_claimed(group, &unit.object))
         })
         .collect();
-    let units = concerned.iter().map(|site| named(site.name.clone()));
+    let units = concerned.iter().map(|unit| named(unit.name.clone()));
     context.queues.node_units.extend(units);
-    nodes_where(context, |one| concerned.iter().any(|site| site.has(one)));
+    enqueue_nodes(context, |one| concerned.iter().any(|unit| unit.has(one)));
 }
 
-/// Asks for a look at some nodes, and at all units of these: who wins on them may have changed.
-fn nodes_where(context: &Context, is_concerned: impl Fn(&SiteNode) -> bool) {
-    let sites = context.sites.current(&context.caches);
+/// Enqueues some nodes, and all NodeUnits of these: who wins on them may have changed.
+fn enqueue_nodes(context: &Context, is_concerned: impl Fn(&PrunedNode) -> bool) {
+    let node_units = context.node_units.current(&context.caches);
     let mut units = BTreeSet::new();
     let nodes = context.caches.nodes.state();
     for one in nodes.iter().filter(|one| is_concerned(one)) {
         context.queues.nodes.push(key(&**one));
-        units.extend(sites.claiming(one).iter().map(|site| site.name.clone()));
+        units.extend(claiming(&node_units, one));
     }
     context
         .queues
@@ -129,20 +132,27 @@ fn nodes_where(context: &Context, is_concerned: impl Fn(&SiteNode) -> bool) {
         .extend(units.into_iter().map(named));
 }
 
-/// Whether a group claims a unit, or did before it was on its way out.
+/// Whether a group claims a NodeUnit, or did before it was being deleted.
 fn claims_or_claimed(group: &NodeGroup, unit: &NodeUnit) -> bool {
     let mut staying = group.clone();
     staying.metadata.deletion_timestamp = None;
     claims(&staying, unit)
 }
 
-/// Units that wait for their nodes to be clean.
-fn leaving(sites: &Sites) -> impl Iterator<Item = String> {
-    let leaving = sites.all().iter().filter(|site| site.is_leaving());
-    leaving.map(|site| site.name.clone())
+/// Names of the NodeUnits that have a node.
+fn claiming(node_units: &NodeUnits, node: &PrunedNode) -> impl Iterator<Item = String> {
+    let claiming = node_units.claiming(node).into_iter();
+    claiming.map(|unit| unit.name.clone())
 }
 
-/// Whether two looks at a unit differ in its status alone.
+/// Names of the NodeUnits that wait for their nodes to be clean.
+fn being_deleted(node_units: &NodeUnits) -> impl Iterator<Item = String> {
+    let all = node_units.all().iter();
+    all.filter(|unit| unit.is_being_deleted())
+        .map(|unit| unit.name.clone())
+}
+
+/// Whether two versions of a NodeUnit differ in nothing but the status.
 fn is_same_unit(old: &NodeUnit, new: &NodeUnit) -> bool {
     is_same(&old.metadata, &new.metadata) && old.spec == new.spec
 }
@@ -167,6 +177,6 @@ fn is_same(old: &ObjectMeta, new: &ObjectMeta) -> bool {
         && managers(old) == managers(new)
 }
 
-fn named(name: String) -> Key {
+fn named(name: String) -> ObjectKey {
     (String::new(), name)
 }

@@ -1,6 +1,6 @@
-//! What units want of a node, and who gives way.
+//! What NodeUnits want of a node, and which gives way.
 //!
-//! Two units may want different things of one node. The older one gets its way, always: which one
+//! Two NodeUnits may want different things of one node. The older one gets its way, always: which one
 //! that is does not depend on what is on the node, so nothing flaps.
 
 use std::collections::BTreeMap;
@@ -8,14 +8,12 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Taint;
 
-use crate::site::Site;
-
-/// What a unit wants of each of its nodes.
+/// What a NodeUnit wants of each of its nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wish {
-    /// Labels.
+pub struct NodeSettings {
+    /// Labels that the nodes get.
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations that the nodes get.
     pub annotations: BTreeMap<String, String>,
     /// Taints, by key and effect.
     pub taints: BTreeMap<(String, String), Taint>,
@@ -23,48 +21,49 @@ pub struct Wish {
     pub unschedulable: bool,
 }
 
-/// What all units together want of a node.
+/// What all NodeUnits together want of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intent {
-    /// The units that have the node, oldest first.
-    pub units: Vec<String>,
+    /// The NodeUnits that have the node, oldest first.
+    pub node_units: Vec<String>,
     /// What the node should carry.
-    pub wish: Wish,
-    /// Who does not get its way.
+    pub settings: NodeSettings,
+    /// What younger NodeUnits want in vain.
     pub conflicts: Vec<Conflict>,
 }
 
-/// A wish that an older unit's stands against.
+/// A setting of a NodeUnit that differs from an older one's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conflict {
-    /// The node.
+    /// Name of the node.
     pub node: String,
     /// What it is about: `label location`.
     pub subject: String,
-    /// The older unit and what it wants.
+    /// The older NodeUnit and what it wants.
     pub winner: (String, String),
-    /// The younger unit and what it wants.
+    /// The younger NodeUnit and what it wants.
     pub loser: (String, String),
 }
 
 impl Intent {
-    /// The wishes of a node's units, oldest first, made one.
-    pub(crate) fn of(node: &str, sites: &[&Site]) -> Self {
+    /// Merges the settings of a node's NodeUnits, which come by name and oldest first.
+    pub(crate) fn new(node: &str, claimants: &[(&str, &NodeSettings)]) -> Self {
         let mut intent = Self::default();
-        for site in sites {
-            intent.units.push(site.name.clone());
-            intent.wish.unschedulable |= site.wish.unschedulable;
-            let lost = intent.wish.hear(&site.wish).into_iter();
-            let conflicts = lost.map(|subject| Conflict::over(&subject, node, site, sites));
+        for younger in claimants {
+            let (name, settings) = younger;
+            intent.node_units.push((*name).to_owned());
+            intent.settings.unschedulable |= settings.unschedulable;
+            let lost = intent.settings.merge_younger(settings).into_iter();
+            let conflicts = lost.map(|subject| Conflict::new(&subject, node, *younger, claimants));
             intent.conflicts.extend(conflicts);
         }
         intent
     }
 }
 
-impl Wish {
-    /// Adds what a younger unit wants; returns what of it gives way to what is wanted already.
-    fn hear(&mut self, younger: &Self) -> Vec<Subject> {
+impl NodeSettings {
+    /// Adds what a younger NodeUnit wants; returns what of it gives way to what is wanted already.
+    fn merge_younger(&mut self, younger: &Self) -> Vec<Subject> {
         let mut lost = Vec::new();
         for (key, value) in &younger.labels {
             if self
@@ -87,11 +86,11 @@ impl Wish {
             }
         }
         for (identity, taint) in &younger.taints {
-            let standing = self
+            let older = self
                 .taints
                 .entry(identity.clone())
                 .or_insert_with(|| taint.clone());
-            if standing.value.as_deref().unwrap_or_default()
+            if older.value.as_deref().unwrap_or_default()
                 != taint.value.as_deref().unwrap_or_default()
             {
                 lost.push(Subject::Taint(identity.clone()));
@@ -112,7 +111,7 @@ impl Wish {
     }
 }
 
-/// What units can differ about on a node.
+/// What NodeUnits can differ about on a node.
 #[derive(Clone, Debug)]
 enum Subject {
     Label(String),
@@ -131,19 +130,21 @@ impl fmt::Display for Subject {
 }
 
 impl Conflict {
-    /// `loser` gives way to the first of the node's units, oldest first, that speaks about it.
-    fn over(subject: &Subject, node: &str, loser: &Site, sites: &[&Site]) -> Self {
-        let mut speaking = sites
+    /// `loser` gives way to the oldest of the node's NodeUnits that has a setting for `subject`.
+    fn new(
+        subject: &Subject,
+        node: &str,
+        (loser, lost): (&str, &NodeSettings),
+        claimants: &[(&str, &NodeSettings)],
+    ) -> Self {
+        let mut values = claimants
             .iter()
-            .filter_map(|site| Some((site.name.clone(), site.wish.value(subject)?)));
+            .filter_map(|(name, settings)| Some(((*name).to_owned(), settings.value(subject)?)));
         Self {
             node: node.to_owned(),
             subject: subject.to_string(),
-            winner: speaking.next().unwrap_or_default(),
-            loser: (
-                loser.name.clone(),
-                loser.wish.value(subject).unwrap_or_default(),
-            ),
+            winner: values.next().unwrap_or_default(),
+            loser: (loser.to_owned(), lost.value(subject).unwrap_or_default()),
         }
     }
 }

@@ -6,15 +6,15 @@
 use edgegrid_api::names::{self, annotation, label};
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::grid::Workload;
+use crate::digest::digest;
 use crate::legal::{LABEL_MAX, is_label_value};
+use crate::workload_kind::WorkloadKind;
 
 /// Hexadecimal digits that tell two names apart.
 const HASH_DIGITS: usize = 10;
 
-/// The annotation [`annotation::GRID`]: whose workload this is.
+/// The annotation [`annotation::GRID`]: which grid and unit a workload belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Belongs {
     /// Name of the grid.
@@ -26,11 +26,11 @@ pub struct Belongs {
 /// Name of a grid's workload in a unit.
 ///
 /// ```
-/// use edgegrid_plan::{grid::Workload, units::object_name};
-/// assert_eq!(object_name(Workload::Deployment, "web", "beijing"), "web-beijing");
-/// assert!(object_name(Workload::Deployment, "web", "Bei_jing").starts_with("web-bei-jing-"));
+/// use edgegrid_plan::{unit_names::object_name, workload_kind::WorkloadKind};
+/// assert_eq!(object_name(WorkloadKind::Deployment, "web", "beijing"), "web-beijing");
+/// assert!(object_name(WorkloadKind::Deployment, "web", "Bei_jing").starts_with("web-bei-jing-"));
 /// ```
-pub fn object_name(workload: Workload, grid: &str, unit: &str) -> String {
+pub fn object_name(workload: WorkloadKind, grid: &str, unit: &str) -> String {
     let plain = names::workload(grid, unit);
     if is_object_name(workload, &plain) {
         return plain;
@@ -50,7 +50,7 @@ pub fn object_name(workload: Workload, grid: &str, unit: &str) -> String {
 /// A text as a label value: itself if it is legal, else something readable that ends in its hash.
 ///
 /// ```
-/// use edgegrid_plan::units::label_value;
+/// use edgegrid_plan::unit_names::label_value;
 /// assert_eq!(label_value("location"), "location");
 /// assert!(label_value("topology.kubernetes.io/zone").starts_with("topology.kubernetes.io-zone-"));
 /// ```
@@ -88,16 +88,7 @@ pub fn unit_of(grid: &str, metadata: &ObjectMeta) -> Option<String> {
     labelled.cloned().or_else(named)
 }
 
-/// Hash of a text, as long as a SHA-256 in hexadecimal digits.
-pub fn digest(text: &str) -> String {
-    let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
-    Sha256::digest(text.as_bytes())
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)])
-        .collect()
-}
-
-fn is_object_name(workload: Workload, name: &str) -> bool {
+fn is_object_name(workload: WorkloadKind, name: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
             && has_alphanumeric_ends(part)
@@ -119,12 +110,12 @@ fn has_alphanumeric_ends(text: &str) -> bool {
     is_end(text.chars().next()) && is_end(text.chars().next_back())
 }
 
-/// `readable`, cut so that a hash of `of` still fits behind it. Only ASCII comes in.
-fn hashed(readable: &str, of: &str, max: usize) -> String {
+/// `readable`, cut so that a hash of `text` still fits behind it. Only ASCII comes in.
+fn hashed(readable: &str, text: &str, max: usize) -> String {
     let room = max - HASH_DIGITS - 1;
     let head = readable.get(..room.min(readable.len())).unwrap_or_default();
     let head = head.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-    let hash = &digest(of)[..HASH_DIGITS];
+    let hash = &digest(text)[..HASH_DIGITS];
     if head.is_empty() {
         return format!("x{hash}");
     }
@@ -139,14 +130,14 @@ mod tests {
 
     use super::*;
 
-    const BOTH: [Workload; 2] = [Workload::Deployment, Workload::StatefulSet];
+    const BOTH: [WorkloadKind; 2] = [WorkloadKind::Deployment, WorkloadKind::StatefulSet];
 
     #[test]
     fn a_legal_name_stays_as_superedge_writes_it() {
         for (workload, grid, unit, name) in [
-            (Workload::Deployment, "web", "beijing", "web-beijing"),
-            (Workload::Deployment, "web", "zone.1", "web-zone.1"),
-            (Workload::StatefulSet, "db", "zone-0", "db-zone-0"),
+            (WorkloadKind::Deployment, "web", "beijing", "web-beijing"),
+            (WorkloadKind::Deployment, "web", "zone.1", "web-zone.1"),
+            (WorkloadKind::StatefulSet, "db", "zone-0", "db-zone-0"),
         ] {
             assert_eq!(object_name(workload, grid, unit), name);
         }
@@ -165,7 +156,7 @@ mod tests {
             }
         }
         let alike = ["a_b", "a.b", "A-b", "a-b", "A_B"]
-            .map(|unit| object_name(Workload::StatefulSet, "web", unit));
+            .map(|unit| object_name(WorkloadKind::StatefulSet, "web", unit));
         assert_eq!(
             BTreeSet::from(alike.clone()).len(),
             alike.len(),

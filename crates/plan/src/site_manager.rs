@@ -1,4 +1,4 @@
-//! What SuperEdge's site-manager wrote passes to us.
+//! SuperEdge's site-manager hands its fields over to us.
 //!
 //! Its PUTs left an entry in `managedFields`. As long as that entry stands, a label it put on a
 //! Node outlives every removal by us. So the entry's fields move into ours, in one patch:
@@ -7,7 +7,7 @@
 //! {site-manager, Update, [beijing, location]}  ──►  {edgegrid, Apply, [beijing, location]}
 //! ```
 //!
-//! From then on ordinary planning holds: what is wanted stays, what is not goes. A site-manager
+//! From then on ordinary planning applies: what is wanted stays, what is not goes. A site-manager
 //! that wrote a moment ago still runs; two controllers that correct each other help nobody, so
 //! nothing is written until it has been silent for a while.
 
@@ -23,39 +23,39 @@ use serde_json::{Map, Value, json};
 use crate::observed::{applied_by, fields_of};
 
 /// How long site-manager must have been silent: twice its resync, and some.
-pub const SILENCE: SignedDuration = SignedDuration::from_secs(120);
+pub const QUIET_PERIOD: SignedDuration = SignedDuration::from_secs(120);
 
-/// What we hold of an object, and how what is site-manager's comes to us.
+/// The fields of an object that we own, and how site-manager's become ours.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Inheritance {
-    /// Our `fieldsV1` once all has passed to us.
+pub struct Handover {
+    /// Our `fieldsV1` once all has been handed over.
     pub fields: Value,
-    /// Patch of `managedFields` that makes it so; empty when nothing is left to pass.
+    /// Patch of `managedFields` that makes it so; empty when nothing is left to hand over.
     pub operations: Vec<Value>,
-    /// Site-manager wrote no longer ago than [`SILENCE`]: how long to wait.
+    /// Site-manager wrote no longer ago than [`QUIET_PERIOD`]: how long to wait.
     pub wait: Option<Duration>,
 }
 
-/// Who holds one of site-manager's fields from now on.
+/// Who owns one of site-manager's fields from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heir {
-    /// We do.
+pub enum NewOwner {
+    /// We own it.
     Us,
-    /// Nobody: we write it by other means than apply.
+    /// Nobody owns it: we write it by other means than apply.
     Nobody,
-    /// Still site-manager: it is no concern of ours.
+    /// Site-manager still owns it: it is no concern of ours.
     SiteManager,
 }
 
-/// Looks at an object's `managedFields`; `heir` is asked for each of site-manager's fields, by path.
-pub fn inheritance(
+/// Looks at an object's `managedFields`; `new_owner` is asked for each of site-manager's fields, by path.
+pub fn handover(
     metadata: &ObjectMeta,
     api_version: &str,
     now: Timestamp,
-    heir: impl Fn(&[&str]) -> Heir,
-) -> Inheritance {
+    new_owner: impl Fn(&[&str]) -> NewOwner,
+) -> Handover {
     let ours = applied_by(metadata, manager::EDGEGRID).map(Cow::into_owned);
-    let mut found = Inheritance {
+    let mut found = Handover {
         fields: ours.unwrap_or_else(|| json!({})),
         operations: Vec::new(),
         wait: None,
@@ -66,7 +66,7 @@ pub fn inheritance(
         let Some(fields) = fields.as_ref().and_then(|fields| fields.as_object()) else {
             continue;
         };
-        let parts = split(fields, &mut Vec::new(), &heir);
+        let parts = split(fields, &mut Vec::new(), &new_owner);
         if parts.ours.is_empty() && !parts.is_released {
             continue;
         }
@@ -96,7 +96,7 @@ pub fn inheritance(
         // Before the removals, which shift what comes after them.
         found
             .operations
-            .insert(0, take_over(metadata, api_version, &found.fields));
+            .insert(0, set_our_fields(metadata, api_version, &found.fields));
     }
     found
 }
@@ -106,20 +106,20 @@ pub fn is_site_managed(metadata: &ObjectMeta) -> bool {
     entries(metadata).any(|(_, entry)| is_site_managers(entry))
 }
 
-/// Whether one of our managers, or site-manager, holds a field.
-pub fn is_held(metadata: &ObjectMeta, path: &[&str]) -> bool {
-    entries(metadata).any(|(_, entry)| is_ours_or_site_managers(entry) && holds(entry, path))
+/// Whether one of our managers, or site-manager, owns a field.
+pub fn is_owned(metadata: &ObjectMeta, path: &[&str]) -> bool {
+    entries(metadata).any(|(_, entry)| is_ours_or_site_managers(entry) && owns_field(entry, path))
 }
 
-/// Whether one of our managers holds a field.
-pub fn is_held_by_us(metadata: &ObjectMeta, path: &[&str]) -> bool {
-    entries(metadata).any(|(_, entry)| is_ours(entry) && holds(entry, path))
+/// Whether one of our managers owns a field.
+pub fn is_owned_by_us(metadata: &ObjectMeta, path: &[&str]) -> bool {
+    entries(metadata).any(|(_, entry)| is_ours(entry) && owns_field(entry, path))
 }
 
-/// Whether anybody but our managers and site-manager holds a field.
-pub fn is_held_by_others(metadata: &ObjectMeta, path: &[&str]) -> bool {
+/// Whether anybody but our managers and site-manager owns a field.
+pub fn is_owned_by_others(metadata: &ObjectMeta, path: &[&str]) -> bool {
     entries(metadata).any(|(_, entry)| {
-        entry.manager.is_some() && !is_ours_or_site_managers(entry) && holds(entry, path)
+        entry.manager.is_some() && !is_ours_or_site_managers(entry) && owns_field(entry, path)
     })
 }
 
@@ -142,7 +142,7 @@ fn is_ours_or_site_managers(entry: &ManagedFieldsEntry) -> bool {
     is_ours(entry) || entry.manager.as_deref() == Some(manager::SITE_MANAGER)
 }
 
-fn holds(entry: &ManagedFieldsEntry, path: &[&str]) -> bool {
+fn owns_field(entry: &ManagedFieldsEntry, path: &[&str]) -> bool {
     let fields = fields_of(entry);
     let mut at = fields.as_deref();
     for name in path {
@@ -153,12 +153,12 @@ fn holds(entry: &ManagedFieldsEntry, path: &[&str]) -> bool {
 
 fn silence_left(entry: &ManagedFieldsEntry, now: Timestamp) -> Option<Duration> {
     let silent = now.duration_since(entry.time.as_ref()?.0);
-    Duration::try_from(SILENCE - silent)
+    Duration::try_from(QUIET_PERIOD - silent)
         .ok()
         .filter(|left| !left.is_zero())
 }
 
-/// A level of `fieldsV1` by who holds it from now on.
+/// A level of `fieldsV1` by who owns it from now on.
 #[derive(Default)]
 struct Parts {
     ours: Map<String, Value>,
@@ -166,18 +166,18 @@ struct Parts {
     is_released: bool,
 }
 
-/// A map that is held as such (`.`) stays with whoever holds something in it.
+/// A map that is owned as such (`.`) stays with whoever owns something in it.
 fn split<'a>(
     fields: &'a Map<String, Value>,
     path: &mut Vec<&'a str>,
-    heir: &impl Fn(&[&str]) -> Heir,
+    new_owner: &impl Fn(&[&str]) -> NewOwner,
 ) -> Parts {
     let mut parts = Parts::default();
     for (key, below) in fields.iter().filter(|(key, _)| *key != ".") {
         path.push(key.strip_prefix("f:").unwrap_or(key));
         match below.as_object() {
             Some(below) if below.keys().any(|key| key != ".") => {
-                let inner = split(below, path, heir);
+                let inner = split(below, path, new_owner);
                 parts.is_released |= inner.is_released;
                 for (side, part) in [
                     (&mut parts.ours, inner.ours),
@@ -188,10 +188,10 @@ fn split<'a>(
                     }
                 }
             }
-            _ => match heir(path) {
-                Heir::Us => drop(parts.ours.insert(key.clone(), below.clone())),
-                Heir::SiteManager => drop(parts.theirs.insert(key.clone(), below.clone())),
-                Heir::Nobody => parts.is_released = true,
+            _ => match new_owner(path) {
+                NewOwner::Us => drop(parts.ours.insert(key.clone(), below.clone())),
+                NewOwner::SiteManager => drop(parts.theirs.insert(key.clone(), below.clone())),
+                NewOwner::Nobody => parts.is_released = true,
             },
         }
         path.pop();
@@ -213,7 +213,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-fn take_over(metadata: &ObjectMeta, api_version: &str, fields: &Value) -> Value {
+fn set_our_fields(metadata: &ObjectMeta, api_version: &str, fields: &Value) -> Value {
     let ours = entries(metadata).find(|(_, entry)| {
         entry.manager.as_deref() == Some(manager::EDGEGRID)
             && entry.operation.as_deref() == Some("Apply")
@@ -252,18 +252,18 @@ mod tests {
         })
     }
 
-    fn look(entries: &Value) -> Inheritance {
-        inheritance(&metadata(entries), "v1", NOW, |path| match path {
-            ["metadata", "labels", "a"] => Heir::Us,
-            ["spec", "taints"] => Heir::Nobody,
-            _ => Heir::SiteManager,
+    fn handover_of(entries: &Value) -> Handover {
+        handover(&metadata(entries), "v1", NOW, |path| match path {
+            ["metadata", "labels", "a"] => NewOwner::Us,
+            ["spec", "taints"] => NewOwner::Nobody,
+            _ => NewOwner::SiteManager,
         })
     }
 
     #[test]
     fn chosen_fields_pass_and_the_rest_stays_with_site_manager() {
         let fields = json!({ "f:metadata": { "f:labels": { ".": {}, "f:a": {}, "f:b": {} } } });
-        let found = look(&json!([
+        let found = handover_of(&json!([
             entry(
                 "kubelet",
                 "Update",
@@ -293,7 +293,7 @@ mod tests {
     fn an_entry_with_nothing_left_is_removed_after_ours_has_grown() {
         let of_a = json!({ "f:metadata": { "f:labels": { ".": {}, "f:a": {} } } });
         let ours = json!({ "f:metadata": { "f:labels": { "f:c": {} } } });
-        let found = look(&json!([
+        let found = handover_of(&json!([
             entry("site-manager", "Update", &of_a, "2020-01-01T00:00:00Z"),
             entry("edgegrid", "Apply", &ours, "2020-01-01T00:00:00Z"),
         ]));
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn a_site_manager_that_wrote_a_moment_ago_is_waited_for() {
         let of_a = json!({ "f:metadata": { "f:labels": { "f:a": {} } } });
-        let found = look(&json!([entry(
+        let found = handover_of(&json!([entry(
             "site-manager",
             "Update",
             &of_a,
@@ -328,9 +328,9 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_to_hold_is_only_let_go() {
+    fn what_nobody_is_to_own_is_only_released() {
         let fields = json!({ "f:spec": { "f:taints": {} } });
-        let found = look(&json!([entry(
+        let found = handover_of(&json!([entry(
             "site-manager",
             "Update",
             &fields,
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn nothing_of_interest_gives_no_operations() {
         let status = json!({ "f:metadata": { "f:labels": { "f:b": {} } } });
-        let found = look(&json!([entry(
+        let found = handover_of(&json!([entry(
             "site-manager",
             "Update",
             &status,
