@@ -9,7 +9,7 @@ use edgegrid_controllers::process::{self, Process};
 use edgegrid_controllers::registration::by_token;
 use edgegrid_controllers::{Setup, metrics as passes};
 use edgegrid_runtime::client::{self, Source};
-use edgegrid_runtime::credentials::{self, Refusals};
+use edgegrid_runtime::credentials;
 use edgegrid_runtime::executor::{self, Executor};
 
 use crate::service::{self, Service};
@@ -28,11 +28,9 @@ async fn serve(args: Args) -> Result<()> {
     let agent = concat!("edgegrid-controller/", env!("CARGO_PKG_VERSION"));
     let source = Source::new(args.kubeconfig.as_deref());
     let make = move |config| client::with_timeouts(config, agent);
-    let refusals = Refusals::default();
-    let client = credentials::client(source, refusals.clone(), Box::new(make)).await?;
     let mut service = Service::new(args.bind_address);
+    let client = credentials::client(source, service.refusals.clone(), Box::new(make)).await?;
     let registry = &mut service.registry;
-    refusals.register(registry);
     let (elector, fence) = args.election.elector(&args.lease_name, &client, registry)?;
     let writes = executor::Metrics::register(registry);
     let setup = Setup {

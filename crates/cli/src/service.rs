@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{ArgAction, ValueEnum};
 use edgegrid_api::names;
+use edgegrid_runtime::credentials::Refusals;
 use edgegrid_runtime::logging::Format;
 use edgegrid_runtime::{
     Elector, Fence, LeaseConfig, Readiness, Shutdown, Tasks, admin, logging, shutdown,
@@ -84,6 +85,7 @@ enum LogFormat {
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
     pub(crate) readiness: Readiness,
+    pub(crate) refusals: Refusals,
     pub(crate) registry: Registry,
 }
 
@@ -123,12 +125,15 @@ impl Log {
 }
 
 impl Service {
-    /// One that nothing is waited for and nothing is counted in yet.
+    /// One that nothing is waited for and only refusals are counted in yet.
     pub(crate) fn new(address: SocketAddr) -> Self {
+        let (refusals, mut registry) = (Refusals::default(), Registry::with_prefix(PREFIX));
+        refusals.register(&mut registry);
         Self {
             address,
             readiness: Readiness::default(),
-            registry: Registry::with_prefix(PREFIX),
+            refusals,
+            registry,
         }
     }
 
@@ -149,7 +154,8 @@ impl Service {
         });
         tasks.spawn(name, work(shutdown.clone()));
         tasks.spawn(ADMIN, async {
-            let _ = admin::serve(listener, admin::router(self.readiness, self.registry)).await;
+            let router = admin::router(self.readiness, self.refusals, self.registry);
+            let _ = admin::serve(listener, router).await;
         });
         finish(name, &mut tasks, &shutdown).await
     }

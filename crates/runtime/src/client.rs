@@ -41,6 +41,18 @@ impl Source {
 
     /// Reads the configuration as it is now.
     pub async fn load(&self) -> Result<Config, ConnectError> {
+        let config = self.read().await?;
+        let scheme = config.proxy_url.as_ref().map(|proxy| proxy.scheme_str());
+        match scheme {
+            None | Some(Some("http" | "https" | "socks5")) => Ok(config),
+            // Its URL may have a password in it.
+            Some(scheme) => Err(ConnectError::Proxy {
+                scheme: scheme.unwrap_or("none").to_owned(),
+            }),
+        }
+    }
+
+    async fn read(&self) -> Result<Config, ConnectError> {
         let Self::File(path) = self else {
             return Config::infer().await.map_err(ConnectError::Nowhere);
         };
@@ -96,6 +108,14 @@ pub enum ConnectError {
     /// No file was named, and there is neither one in the usual places nor a service account.
     #[error("neither a kubeconfig nor a service account found: name a file with --kubeconfig")]
     Nowhere(#[source] InferConfigError),
+    /// The proxy of a kubeconfig, or of the environment, is of a sort that we cannot speak to.
+    #[error(
+        "proxy-url or HTTPS_PROXY has scheme {scheme}: only http://, https:// and socks5:// proxies can be used"
+    )]
+    Proxy {
+        /// Scheme of its URL.
+        scheme: String,
+    },
     /// The address of the API server cannot be read.
     #[error("{url} is no URL of an API server")]
     NoUrl {
@@ -189,5 +209,30 @@ mod tests {
             .err()
             .unwrap();
         assert_eq!(refused.to_string(), "kubeconfig /nowhere/kubeconfig");
+    }
+
+    #[tokio::test]
+    async fn a_proxy_is_used_or_refused_with_a_sentence_that_has_no_password() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        for (proxy, scheme) in [
+            ("http://somebody:secret@127.0.0.1:1", None),
+            ("socks5://127.0.0.1:1", None),
+            ("ftp://somebody:secret@127.0.0.1:1", Some("ftp")),
+            ("https://somebody:secret@127.0.0.1:1", None),
+            ("127.0.0.1:1", Some("none")),
+        ] {
+            let cluster = json!({ "server": "https://a", "proxy-url": proxy });
+            let kubeconfig = json!({
+                "clusters": [{ "name": "a", "cluster": cluster }], "current-context": "a",
+                "contexts": [{ "name": "a", "context": { "cluster": "a" } }],
+            });
+            std::fs::write(&path, kubeconfig.to_string()).unwrap();
+            let refused = connect(&Source::new(Some(&path)), "test").await.err();
+            let wanted = scheme.map(|scheme| {
+                format!("proxy-url or HTTPS_PROXY has scheme {scheme}: only http://, https:// and socks5:// proxies can be used")
+            });
+            assert_eq!(refused.map(|error| error.to_string()), wanted, "{proxy}");
+        }
     }
 }

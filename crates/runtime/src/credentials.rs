@@ -38,8 +38,8 @@ use crate::client::{ConnectError, Source};
 use crate::logging::chain;
 pub use marks::FileMarks;
 
-/// How often the files are looked at.
-const CHECK_PERIOD: Duration = Duration::from_secs(30);
+/// How often files are looked at.
+pub const CHECK_PERIOD: Duration = Duration::from_secs(30);
 /// After a 401 they are read at once, but not more often than this.
 const MIN_PERIOD: Duration = Duration::from_secs(10);
 

@@ -18,6 +18,7 @@ pub mod fence;
 pub mod lease;
 pub mod logging;
 pub mod rbac;
+pub mod readyz;
 pub mod shutdown;
 pub mod tasks;
 

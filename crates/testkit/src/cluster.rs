@@ -140,6 +140,16 @@ impl Cluster {
         self.real()?.plane.kubeconfig(user, group)
     }
 
+    /// Replaces the certificate that the kubeconfig of `user` names by one that has expired.
+    pub fn expire_certificate(&self, user: &str) -> Result<()> {
+        self.real()?.plane.expire(user)
+    }
+
+    /// Replaces the certificate that the kubeconfig of `user`, who is in no group, names by a new one.
+    pub fn renew_certificate(&self, user: &str) -> Result<()> {
+        self.real()?.plane.renew(user)
+    }
+
     /// A kubeconfig with the rights of a service account, which must exist.
     pub async fn kubeconfig_as_service_account(
         &self,

@@ -101,6 +101,16 @@ impl ControlPlane {
         )
     }
 
+    /// Replaces the certificate of `user` by one that has expired.
+    pub(crate) fn expire(&self, user: &str) -> Result<()> {
+        self.pki.expired_client(user).map(drop)
+    }
+
+    /// Replaces the certificate of `user` by another good one.
+    pub(crate) fn renew(&self, user: &str) -> Result<()> {
+        self.pki.client(user, None).map(drop)
+    }
+
     /// A kubeconfig with a bearer token.
     pub(crate) fn kubeconfig_with_token(&self, name: &str, token: &str) -> Result<PathBuf> {
         self.write_kubeconfig(name, &json!({ "token": token }))

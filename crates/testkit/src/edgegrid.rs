@@ -23,24 +23,54 @@ pub struct Controller {
     _port: PortLease,
 }
 
-/// What is started, and as whom.
-struct Subcommand {
+/// A subcommand that runs as a [`Controller`], and as whom.
+pub struct Subcommand {
     words: &'static [&'static str],
     /// File in `deploy/rbac` with the command's rights.
     rights: &'static str,
     account: &'static str,
 }
 
+/// `edgegrid controller`.
+pub const CONTROLLER: Subcommand = Subcommand {
+    words: &["controller"],
+    rights: "controller.yaml",
+    account: names::CONTROLLER,
+};
+
+/// `edgegrid statefulset --take-over`.
+pub const STATEFULSET: Subcommand = Subcommand {
+    words: &["statefulset", "--take-over"],
+    rights: "statefulset.yaml",
+    account: names::STATEFULSET_CONTROLLER,
+};
+
+impl Subcommand {
+    /// The user that the API server knows it as.
+    pub fn user(&self) -> String {
+        format!(
+            "system:serviceaccount:{}:{}",
+            names::SYSTEM_NAMESPACE,
+            self.account
+        )
+    }
+
+    /// Gives it the shipped rights.
+    async fn grant(&self, cluster: &Cluster) -> Result<()> {
+        let manifest = project().join("deploy/rbac").join(self.rights);
+        let manifest = manifest
+            .to_str()
+            .context("the project's path is not text")?;
+        let command = ["apply", "--server-side", "-f", manifest];
+        cluster.kubectl(command).await.map(drop)
+    }
+}
+
 impl Controller {
     /// Grants the shipped rights, starts `edgegrid controller` and waits until its caches have synced. Its
     /// log goes by `name`.
     pub async fn start(cluster: &Cluster, name: &str, arguments: &[&str]) -> Result<Self> {
-        let command = Subcommand {
-            words: &["controller"],
-            rights: "controller.yaml",
-            account: names::CONTROLLER,
-        };
-        Self::run(cluster, &command, name, arguments).await
+        Self::run(cluster, &CONTROLLER, name, arguments).await
     }
 
     /// The same with `edgegrid statefulset --take-over`.
@@ -49,12 +79,17 @@ impl Controller {
         name: &str,
         arguments: &[&str],
     ) -> Result<Self> {
-        let command = Subcommand {
-            words: &["statefulset", "--take-over"],
-            rights: "statefulset.yaml",
-            account: names::STATEFULSET_CONTROLLER,
-        };
-        Self::run(cluster, &command, name, arguments).await
+        Self::run(cluster, &STATEFULSET, name, arguments).await
+    }
+
+    /// The same of either, with a client certificate instead of a token.
+    pub async fn start_with_certificate(
+        cluster: &Cluster,
+        subcommand: &Subcommand,
+    ) -> Result<Self> {
+        subcommand.grant(cluster).await?;
+        let kubeconfig = cluster.kubeconfig_as(&subcommand.user(), None)?;
+        Self::launch(cluster, subcommand, subcommand.words[0], &kubeconfig, &[]).await
     }
 
     async fn run(
@@ -63,16 +98,20 @@ impl Controller {
         name: &str,
         arguments: &[&str],
     ) -> Result<Self> {
-        let manifest = project().join("deploy/rbac").join(subcommand.rights);
-        let manifest = manifest
-            .to_str()
-            .context("the project's path is not text")?;
-        cluster
-            .kubectl(["apply", "--server-side", "-f", manifest])
-            .await?;
+        subcommand.grant(cluster).await?;
         let kubeconfig = cluster
             .kubeconfig_as_service_account(names::SYSTEM_NAMESPACE, subcommand.account)
             .await?;
+        Self::launch(cluster, subcommand, name, &kubeconfig, arguments).await
+    }
+
+    async fn launch(
+        cluster: &Cluster,
+        subcommand: &Subcommand,
+        name: &str,
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> Result<Self> {
         let port = Run::current()?.lease_port()?;
         let address = format!("127.0.0.1:{}", port.port());
         let mut command = Command::new(binary()?);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use rcgen::{
@@ -80,7 +81,22 @@ impl Pki {
 
     /// Certificate by which Kubernetes knows `user`, a member of `group`.
     pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Result<KeyFiles> {
+        self.client_with(CertificateParams::default(), user, group)
+    }
+
+    /// The same, but it has expired.
+    pub(crate) fn expired_client(&self, user: &str) -> Result<KeyFiles> {
         let mut params = CertificateParams::default();
+        params.not_after = (SystemTime::now() - Duration::from_mins(1)).into();
+        self.client_with(params, user, None)
+    }
+
+    fn client_with(
+        &self,
+        mut params: CertificateParams,
+        user: &str,
+        group: Option<&str>,
+    ) -> Result<KeyFiles> {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.distinguished_name.push(DnType::CommonName, user);
         if let Some(group) = group {

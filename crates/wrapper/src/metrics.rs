@@ -2,6 +2,7 @@
 
 use crate::publish::Publisher;
 use crate::view::Visibility;
+use edgegrid_runtime::credentials::Refusals;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -33,7 +34,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(refusals: &Refusals) -> Self {
         let mut registry = Registry::default();
         let metrics = Self {
             registry: Mutex::default(),
@@ -54,7 +55,9 @@ impl Metrics {
             aliases: Gauge::default(),
             aliases_left_out: Gauge::default(),
         };
-        metrics.register(registry.sub_registry_with_prefix("edgegrid_wrapper"));
+        let own = registry.sub_registry_with_prefix("edgegrid_wrapper");
+        metrics.register(own);
+        refusals.register(own);
         Self {
             registry: Mutex::new(registry),
             ..metrics

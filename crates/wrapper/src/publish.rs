@@ -17,7 +17,7 @@ mod naming;
 mod persist;
 pub(crate) mod plain;
 pub(crate) mod rendered;
-mod report;
+pub(crate) mod report;
 mod short_names;
 mod units;
 mod wanted;
@@ -120,6 +120,10 @@ struct Inner {
 
 /// How far a feed has come.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all combinations occur"
+)]
 pub(crate) struct Progress {
     /// Whether a complete answer has been seen, from upstream or from disk.
     pub(crate) synced: bool,

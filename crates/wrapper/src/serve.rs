@@ -14,6 +14,7 @@ mod discovery;
 pub(crate) mod listen;
 mod path;
 mod proxy;
+mod readyz;
 pub(crate) mod tls;
 
 use crate::identity::{Access, Identity};
@@ -27,6 +28,7 @@ use counted::Counted;
 use edgegrid_listwatch::{Read, Reader, status_response};
 use edgegrid_machinery::selector::FieldSelector;
 use edgegrid_machinery::status::{GroupResource, Status};
+use edgegrid_runtime::readyz::is_verbose;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -236,6 +238,7 @@ impl Server {
         }
         match path {
             "healthz" | "livez" => text(StatusCode::OK, "ok".to_owned()),
+            "readyz" if is_verbose(parts.uri.query()) => self.verbose_readiness(),
             "readyz" if self.publisher.is_open() => text(StatusCode::OK, "ok".to_owned()),
             "readyz" => {
                 let missing = self.publisher.missing().join(", ");

@@ -108,7 +108,7 @@ impl Wrapper {
             seed,
             clock,
         ));
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(&link.refusals));
         let upstream = Upstream {
             publisher: Arc::clone(&publisher),
             client: link.own.clone(),
@@ -138,6 +138,12 @@ impl Wrapper {
             snapshot,
             connections: Arc::new(Semaphore::new(config.connections)),
         }
+    }
+
+    /// What answers, for tests of the way to it.
+    #[cfg(test)]
+    pub(crate) fn server(&self) -> Server {
+        self.server.clone()
     }
 
     /// A client of the view in this process.

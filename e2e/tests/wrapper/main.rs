@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod credentials;
 mod history;
 mod informer;
+mod proxies;
 mod rights;
 mod tls;
 mod watchers;

@@ -32,6 +32,7 @@ impl FileMarks {
     }
 
     /// The marks that the same files have now.
+    #[must_use]
     pub fn now(&self) -> Self {
         Self::take(self.0.keys().cloned())
     }

@@ -13,6 +13,17 @@ use serde_json::{Value, json};
 /// Out of touch for less than so many seconds is between two watches, not cut off.
 const BETWEEN_WATCHES: u64 = 5;
 
+/// When upstream was last heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contact {
+    /// It is being heard.
+    Now,
+    /// So many seconds ago.
+    Lost(u64),
+    /// Neither by this process nor by the one whose state it found on disk.
+    Never,
+}
+
 /// Numbers for metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
@@ -69,6 +80,20 @@ impl Publisher {
     /// Seconds since upstream was last heard of; none while there is contact.
     pub(crate) fn age(&self) -> Option<u64> {
         self.inner().age(self.now())
+    }
+
+    /// When upstream was last heard of.
+    pub(crate) fn contact(&self) -> Contact {
+        let inner = self.inner();
+        if let Some(seconds) = inner.age(self.now()) {
+            return Contact::Lost(seconds);
+        }
+        let mut feeds = inner.feeds.values();
+        if feeds.any(|feed| feed.online || feed.synced) {
+            Contact::Now
+        } else {
+            Contact::Never
+        }
     }
 
     pub(crate) fn figures(&self) -> Figures {

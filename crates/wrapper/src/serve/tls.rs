@@ -1,5 +1,10 @@
 //! TLS for everything but loopback: own certificate, and client certificates of one CA.
+//!
+//! The files may be replaced while the wrapper runs. A set that cannot be used, half written or with a key
+//! of another certificate, changes nothing: what was read before stays, and the files are looked at again.
 
+use edgegrid_runtime::credentials::FileMarks;
+use edgegrid_runtime::logging::chain;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -41,9 +46,62 @@ pub enum TlsError {
     Authority(#[from] VerifierBuilderError),
 }
 
+/// Makes TLS connections by what the files said when they could last be used.
+pub(crate) struct Acceptor {
+    tls: Tls,
+    current: TlsAcceptor,
+    /// How the files looked that are in use, and those that could not be used.
+    used: FileMarks,
+    unusable: Option<FileMarks>,
+}
+
+impl Acceptor {
+    /// Reads the files for the first time.
+    pub(crate) fn new(tls: Tls) -> Result<Self, TlsError> {
+        let files = [&tls.certificate, &tls.key, &tls.client_ca];
+        let used = FileMarks::take(files.map(Clone::clone));
+        Ok(Self {
+            current: tls.read()?,
+            tls,
+            used,
+            unusable: None,
+        })
+    }
+
+    /// For connections that begin now.
+    pub(crate) fn current(&self) -> TlsAcceptor {
+        self.current.clone()
+    }
+
+    /// Reads the files again if they have changed; whether connections begin with other ones from now on.
+    pub(crate) fn renew(&mut self) -> bool {
+        let marks = self.used.now();
+        if marks == self.used {
+            self.unusable = None;
+            return false;
+        }
+        match self.tls.read() {
+            Ok(acceptor) => {
+                tracing::info!("files for TLS changed on disk, using the new ones");
+                self.current = acceptor;
+                (self.used, self.unusable) = (marks, None);
+                true
+            }
+            Err(error) => {
+                // Said once for each state of the files: they may be in the middle of a change.
+                if self.unusable.as_ref() != Some(&marks) {
+                    tracing::warn!(error = %chain(&error), "cannot use the files for TLS, keeping those in use");
+                    self.unusable = Some(marks);
+                }
+                false
+            }
+        }
+    }
+}
+
 impl Tls {
     /// Reads the files.
-    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
+    fn read(&self) -> Result<TlsAcceptor, TlsError> {
         let wrong = |file: &PathBuf| {
             let file = file.display().to_string();
             move |source| TlsError::File { file, source }
@@ -73,3 +131,6 @@ impl Tls {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

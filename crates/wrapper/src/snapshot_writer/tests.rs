@@ -2,6 +2,7 @@ use super::*;
 use crate::feed::Feed;
 use crate::kinds::ServedKind;
 use edgegrid_listwatch::Store;
+use edgegrid_runtime::credentials::Refusals;
 use edgegrid_runtime::shutdown;
 use std::path::Path;
 use tokio::task::JoinSet;
@@ -27,7 +28,7 @@ fn started(folder: &Path) -> (Arc<Publisher>, Arc<Metrics>, JoinSet<()>, shutdow
     let publisher = Arc::new(Publisher::new("a-0", Store::default(), false, 1, clock));
     let writer = Writer {
         publisher: Arc::clone(&publisher),
-        metrics: Arc::new(Metrics::new()),
+        metrics: Arc::new(Metrics::new(&Refusals::default())),
         folder: folder.to_owned(),
         bytes_per_hour: 64 << 20,
     };

@@ -78,6 +78,10 @@ fn client(config: &Config) -> Result<Client, ConnectError> {
         None => over(connector, config),
         Some(proxy) => match proxy.scheme_str() {
             Some("http") => over(tunnel(proxy, connector), config),
+            // As in kube's own client the kubeconfig's CA vouches for the proxy too.
+            Some("https") => config
+                .rustls_https_connector_with_connector(connector)
+                .and_then(|connector| over(tunnel(proxy, connector), config)),
             Some("socks5") => over(SocksV5::new(proxy.clone(), connector), config),
             _ => Err(kube::Error::ProxyProtocolUnsupported {
                 proxy_url: Box::new(proxy.clone()),
@@ -91,7 +95,7 @@ fn client(config: &Config) -> Result<Client, ConnectError> {
 }
 
 /// Connects through an HTTP proxy, as the user that its URL names.
-fn tunnel(proxy: &Uri, connector: HttpConnector) -> Tunnel<HttpConnector> {
+fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
     let tunnel = Tunnel::new(proxy.clone(), connector);
     let authority = proxy.authority().map_or("", |authority| authority.as_str());
     let Some((user, _)) = authority.rsplit_once('@') else {

@@ -187,22 +187,24 @@ async fn nobody_else_may_read_what_is_on_disk() {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     let files = |folder: &Path| ["view.snapshot", "revisions"].map(|name| folder.join(name));
-    let made = disk.path().join("made");
-    let running = Running::start("a-0", cloud.client(), Some(&made));
+    let state = disk.path().join("made");
+    let running = Running::start("a-0", cloud.client(), Some(&state));
     ready(&running).await;
     running.stop().await;
-    assert_eq!(mode(&made), 0o700);
-    assert_eq!(files(&made).map(|file| mode(&file)), [0o600; 2]);
+    assert_eq!(mode(&state), 0o700);
+    assert_eq!(files(&state).map(|file| mode(&file)), [0o600; 2]);
 
     // As an earlier version left it.
-    fs::write(made.join("view.snapshot.damaged"), "x").unwrap();
-    let found = [&files(&made)[..], &[made.join("view.snapshot.damaged")]].concat();
-    open(&made, 0o755);
-    found.iter().for_each(|file| open(file, 0o644));
+    fs::write(state.join("view.snapshot.damaged"), "x").unwrap();
+    let found = [&files(&state)[..], &[state.join("view.snapshot.damaged")]].concat();
+    open(&state, 0o755);
+    for file in &found {
+        open(file, 0o644);
+    }
     cloud.cut(true);
-    let running = Running::start("a-0", cloud.client(), Some(&made));
+    let running = Running::start("a-0", cloud.client(), Some(&state));
     ready(&running).await;
-    assert_eq!(mode(&made), 0o700);
+    assert_eq!(mode(&state), 0o700);
     for file in found {
         assert_eq!(mode(&file), 0o600, "{}", file.display());
     }

@@ -15,6 +15,7 @@ mod ingress;
 mod lines;
 mod mirror;
 mod model;
+mod readiness;
 mod rule;
 mod superedge_defects;
 mod watcher;
