@@ -41,3 +41,34 @@ impl Publisher {
         matches!(novelty, Novelty::First | Novelty::Changed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::Head;
+    use crate::index::slice_entry::Compressed;
+    use edgegrid_listwatch::Store;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_answer_that_was_asked_for_before_all_was_forgotten_is_not_taken() {
+        let clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
+        let publisher = Publisher::new("a-0", Store::default(), false, 1, clock);
+        let path = "/version".parse().unwrap();
+        let question = Question::new(&http::Method::GET, &path, "application/json").unwrap();
+        let answer = Discovered {
+            head: Head {
+                content_type: "application/json".to_owned(),
+                etag: None,
+            },
+            body: Compressed::new(b"{}"),
+        };
+        let asked = publisher.cleared();
+        publisher.start_over();
+        assert!(!publisher.set_discovered(question.clone(), answer.clone(), asked));
+        assert_eq!(publisher.discovered(&question), None);
+        let asked = publisher.cleared();
+        assert!(publisher.set_discovered(question.clone(), answer.clone(), asked));
+        assert_eq!(publisher.discovered(&question), Some(answer));
+    }
+}

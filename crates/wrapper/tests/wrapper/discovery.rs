@@ -98,6 +98,9 @@ impl Server {
     ) -> Result<Response<UnsyncBoxBody<bytes::Bytes, BoxError>>, BoxError> {
         self.asked.lock().push(request.uri.to_string());
         if self.cloud.is_cut() {
+            if *self.mood.lock() == Mood::Hangs {
+                std::future::pending::<()>().await;
+            }
             return Err("the link is cut".into());
         }
         let (mood, version) = (*self.mood.lock(), *self.version.lock());
@@ -180,6 +183,7 @@ async fn restarted_while_cut_off_it_answers_what_programs_ask_at_their_start() {
     let (running, _) = server.start(Some(disk.path())).await;
     crate::cut_off::on_disk(disk.path()).await;
     server.cloud.cut(true);
+    *server.mood.lock() = Mood::Hangs;
     running.crash().await;
     let (_running, client) = server.start(Some(disk.path())).await;
     sleep(Duration::from_secs(100)).await;
