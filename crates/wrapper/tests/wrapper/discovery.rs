@@ -324,7 +324,7 @@ async fn the_groups_of_another_cluster_are_forgotten() {
                 (StatusCode::OK, &json!("1.37"))
             );
         } else {
-            assert_eq!(seen.code, StatusCode::SERVICE_UNAVAILABLE);
+            assert!(seen.code.is_server_error(), "{}", seen.code);
         }
     }
 }
