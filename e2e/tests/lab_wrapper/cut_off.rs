@@ -38,18 +38,15 @@ struct Programs {
 
 impl Programs {
     async fn start(lab: &Lab, cluster: &Cluster) -> Self {
-        let start = Instant::now();
         let (namespace, account) = AGENT_ACCOUNT;
         let kubeconfig = cluster.kubeconfig_as_service_account(namespace, account);
         let (kubeconfig, edgegrid) = (kubeconfig.await.unwrap(), binary().unwrap());
         let agent = lab.agent(NODE, &edgegrid, &kubeconfig).await.unwrap();
-        println!("the agent listens after {:?}", start.elapsed());
         let through = lab.wrapper_kubeconfig().unwrap();
         let (kube_proxy, coredns) = (program("kube-proxy@1.37"), program("coredns"));
         let proxy = lab.kube_proxy(NODE, &kube_proxy, &through, ProxyMode::Iptables);
         let dns = lab.coredns(NODE, &coredns, &through, "cluster.local");
         let (proxy, dns) = tokio::join!(proxy, dns);
-        println!("kube-proxy and CoreDNS are up after {:?}", start.elapsed());
         Self {
             agent,
             proxy: proxy.unwrap(),
@@ -94,6 +91,10 @@ async fn cut_off_with_everything_restarted_addresses_and_names_answer_again() {
     assert!(none.unwrap().is_empty());
     let start = Instant::now();
     let again = Programs::start(&lab, &cluster).await;
+    println!(
+        "agent, kube-proxy and CoreDNS are up after {:?}",
+        start.elapsed()
+    );
     again.answer(&lab, SOON, &address).await;
     println!("address and name answer after {:?}", start.elapsed());
     for path in DISCOVERY {
