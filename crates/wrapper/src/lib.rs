@@ -17,6 +17,7 @@
 //! - `snapshot` is the file on disk, `snapshot_writer` says when it is written.
 //! - `serve` answers: the view through [`edgegrid_listwatch`], all else through a proxy that lends
 //!   the wrapper's name only for a few things.
+//! - `discovery` is what is remembered of the API server's version and groups, for when it is cut off.
 //!
 //! The process is one thread's work: a view is for one node. Nothing of Kubernetes' list and watch
 //! protocol is in here; the view is an [`edgegrid_store`] like the embedded API server's.
@@ -33,6 +34,7 @@
 //! # Ok(()) }
 //! ```
 
+mod discovery;
 mod document;
 mod feed;
 mod follow;

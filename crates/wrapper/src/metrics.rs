@@ -23,6 +23,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: Gauge,
     pub(crate) snapshot_bytes: Counter,
     pub(crate) snapshot_failures: Counter,
+    snapshot_outdated: Gauge,
     withheld: Family<Labels, Gauge>,
     malformed: Gauge,
     ready: Gauge,
@@ -45,6 +46,7 @@ impl Metrics {
             connections: Gauge::default(),
             snapshot_bytes: Counter::default(),
             snapshot_failures: Counter::default(),
+            snapshot_outdated: Gauge::default(),
             withheld: Family::default(),
             malformed: Gauge::default(),
             ready: Gauge::default(),
@@ -100,6 +102,11 @@ impl Metrics {
             self.snapshot_failures.clone(),
         );
         to.register(
+            "snapshot_outdated",
+            "Whether the snapshot on disk is older than what clients see",
+            self.snapshot_outdated.clone(),
+        );
+        to.register(
             "withheld_endpoints",
             "Endpoints that this node does not see",
             self.withheld.clone(),
@@ -147,6 +154,8 @@ impl Metrics {
         self.malformed.set(signed(figures.malformed_services));
         self.ready.set(i64::from(figures.ready));
         self.age.set(signed(figures.age));
+        self.snapshot_outdated
+            .set(i64::from(figures.snapshot_outdated));
         self.aliases.set(signed(figures.aliases));
         self.aliases_left_out.set(signed(figures.aliases_left_out));
         self.feeds.clear();

@@ -8,6 +8,7 @@
 //! Everything happens under one lock that is never kept across an await, so changes are applied in
 //! the order in which they come and no older view can follow a newer one.
 
+mod answers;
 mod changes;
 pub(crate) mod empty_list;
 mod history;
@@ -21,6 +22,7 @@ mod short_names;
 mod units;
 mod wanted;
 
+use crate::discovery::Answers;
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::index::Index;
@@ -67,6 +69,8 @@ pub(crate) struct Publisher {
     pub(crate) changes: watch::Sender<Changes>,
     /// How often feeds came back: each time somebody must look whether the history is still the same.
     reconnects: watch::Sender<u64>,
+    /// What the snapshot on disk has; none without a folder for one.
+    on_disk: Mutex<Option<Changes>>,
     /// Tells whoever follows names that some are stale.
     renamed: Notify,
     clock: Clock,
@@ -110,6 +114,8 @@ struct Inner {
     /// Whether everything needed has been seen once; from then on the view is served.
     open: bool,
     history: History,
+    /// What the API server last said of its version and groups.
+    discovery: Answers,
 }
 
 /// How far a feed has come.
@@ -142,6 +148,7 @@ impl Publisher {
             wanted: watch::Sender::new(Wanted::new()),
             changes: watch::Sender::new(Changes::default()),
             reconnects: watch::Sender::new(0),
+            on_disk: Mutex::default(),
             renamed: Notify::new(),
             clock,
             node: node.to_owned(),
@@ -428,6 +435,7 @@ impl Inner {
             keys: None,
             open: false,
             history: History::default(),
+            discovery: Answers::default(),
         }
     }
 }

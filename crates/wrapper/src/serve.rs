@@ -5,10 +5,12 @@
 //!                  ├─ served kind, GET ─► ready? ─► listwatch over the view's store
 //!                  ├─ served kind, else ─► refused: use the API server
 //!                  ├─ /superedge-ingress/<unit>/… ─► the same over the unit's store
+//!                  ├─ discovery, /version ─► proxy, or the last good answer
 //!                  └─ anything else ─► proxy
 //! ```
 
 mod counted;
+mod discovery;
 pub(crate) mod listen;
 mod path;
 mod proxy;

@@ -3,10 +3,10 @@
 use crate::follow::Follower;
 use crate::identity::Access;
 use crate::metrics::Metrics;
-use crate::publish::{Clock, Publisher};
+use crate::publish::{Changes, Clock, Publisher};
 use crate::serve::listen::{Socket, listen};
 use crate::serve::{Caller, Server, boxed};
-use crate::snapshot::Reserve;
+use crate::snapshot::{self, Reserve};
 use crate::snapshot_writer::Writer;
 use crate::tokens::Tokens;
 use crate::upstream::{Link, Upstream};
@@ -192,6 +192,7 @@ impl Wrapper {
                 stop.clone(),
             ));
         }
+        tasks.spawn(self.server.clone().refresh_discovery(stop.clone()));
         let mut answering = JoinSet::new();
         for socket in sockets {
             let (server, limit) = (self.server.clone(), Arc::clone(&self.connections));
@@ -214,7 +215,13 @@ impl Wrapper {
             return;
         };
         let publisher = &self.upstream.publisher;
-        match publisher.restore(folder) {
+        snapshot::tighten(folder);
+        let restored = publisher.restore(folder);
+        publisher.set_on_disk(match &restored {
+            Ok(true) => *publisher.changes.borrow(),
+            Ok(false) | Err(_) => Changes::default(),
+        });
+        match restored {
             Ok(true) if publisher.is_open() => {
                 let seconds = publisher.age().unwrap_or(0);
                 tracing::info!(age_seconds = seconds, "serving the view from disk");

@@ -2,7 +2,8 @@
 
 use super::listing::{Items, Listing};
 use super::plain::Plain;
-use super::{Inner, Publisher};
+use super::{Changes, Inner, Publisher};
+use crate::discovery::Answers;
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::index::slice_entry::{Compressed, SliceEntry};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 struct Restored {
     meta: Option<Meta>,
     listings: BTreeMap<Feed, Listing>,
+    discovery: Answers,
 }
 
 impl Publisher {
@@ -49,7 +51,30 @@ impl Publisher {
             sets: inner.node_sets(),
             stamped: inner.stamped_sets(),
             entries: entries.collect(),
+            discovery: inner
+                .discovery
+                .iter()
+                .map(|(question, answer)| (question.clone(), answer.clone()))
+                .collect(),
         }
+    }
+
+    /// What the snapshot on disk has; none without a folder for one.
+    pub(crate) fn on_disk(&self) -> Option<Changes> {
+        *self.on_disk.lock()
+    }
+
+    /// Notes what the snapshot on disk has.
+    pub(crate) fn set_on_disk(&self, changes: Changes) {
+        *self.on_disk.lock() = Some(changes);
+    }
+
+    /// Whether the snapshot on disk is older than what clients see.
+    pub(super) fn is_snapshot_outdated(&self, is_open: bool) -> bool {
+        let now = *self.changes.borrow();
+        self.on_disk().is_some_and(|on_disk| {
+            now.cleared != on_disk.cleared || (is_open && now.view != on_disk.view)
+        })
     }
 
     /// Loads what is in a snapshot; gives whether there was one.
@@ -70,6 +95,7 @@ impl Publisher {
             inner.endpoints_wanted = endpoints;
             inner.keys = meta.keys;
             inner.history.cluster = meta.cluster;
+            inner.discovery = restored.discovery;
             self.publish_wanted(&mut inner);
         }
         // Node sets count only once services and labels ask for them, so the order matters.
@@ -121,6 +147,7 @@ impl Publisher {
                 let listing = self.restored(restored, Feed::Kind(kind));
                 self.load_entry(listing, body)?;
             }
+            Record::Discovery(question, answer) => restored.discovery.restore(question, answer)?,
         }
         Ok(())
     }

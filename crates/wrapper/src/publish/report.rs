@@ -33,6 +33,7 @@ pub(crate) struct Figures {
     /// Seconds since the last contact with upstream; zero while there is contact.
     pub(crate) age: u64,
     pub(crate) feeds: Vec<(String, Progress)>,
+    pub(crate) snapshot_outdated: bool,
     pub(crate) aliases: u64,
     pub(crate) aliases_left_out: u64,
 }
@@ -112,6 +113,7 @@ impl Publisher {
             malformed_services: malformed.count() as u64,
             ready: inner.open,
             age: age.unwrap_or(0),
+            snapshot_outdated: self.is_snapshot_outdated(inner.open),
             feeds: inner
                 .feeds
                 .iter()

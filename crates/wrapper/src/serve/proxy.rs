@@ -2,7 +2,8 @@
 //! wrapper's own only for the few things kube-proxy and CoreDNS need.
 
 use super::path::{Path, Target};
-use super::{Answer, Server, boxed, refuse};
+use super::{Answer, Server, boxed, header, refuse};
+use crate::discovery::Question;
 use edgegrid_machinery::status::{GroupResource, Status};
 use http::header::{
     ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, TE, TRAILER,
@@ -44,6 +45,15 @@ impl Server {
         if own_name && !is_allowed(&parts.method, path) {
             return refuse(&forbidden(parts, path));
         }
+        let accept = header(&parts.headers, &ACCEPT);
+        if let Some(question) = Question::new(&parts.method, &parts.uri, accept) {
+            return self.discover(parts, own_name, question).await;
+        }
+        self.forward(parts, body, own_name).await
+    }
+
+    /// Passes a request on under one of the two names.
+    pub(super) async fn forward(&self, parts: &Parts, body: super::Body, own_name: bool) -> Answer {
         let client = if own_name {
             &self.link.own
         } else {

@@ -1,7 +1,8 @@
 //! The file: written record by record, read only after all of it has been found whole.
 
 use super::image::{Image, Record};
-use super::{FILE, SET_ASIDE};
+use super::{FILE, NEW, SET_ASIDE, private};
+use crate::discovery::Discovered;
 use crate::index::slice_entry::Compressed;
 use crate::kinds::ServedKind;
 use sha2::{Digest, Sha256};
@@ -16,6 +17,7 @@ const SET: u8 = b'n';
 const STAMPED: u8 = b't';
 const SLICE: u8 = b's';
 const ENDPOINTS: u8 = b'e';
+const DISCOVERY: u8 = b'd';
 const END: u8 = b'z';
 /// Nothing that is written is as long.
 const MAX_RECORD_BYTES: usize = 64 << 20;
@@ -29,28 +31,55 @@ pub(crate) enum Damaged {
     Wrong(String),
 }
 
+/// A snapshot that was not written, and how much of it went to disk all the same.
+#[derive(Debug, thiserror::Error)]
+#[error("write the snapshot")]
+pub(crate) struct NotSaved {
+    pub(crate) bytes: u64,
+    #[source]
+    pub(crate) source: io::Error,
+}
+
 /// Writes a snapshot in place of the old one; gives its size.
-pub(crate) fn save(folder: &Path, image: &Image) -> io::Result<u64> {
-    fs::create_dir_all(folder)?;
-    let new = folder.join("view.snapshot.new");
+pub(crate) fn save(folder: &Path, image: &Image) -> Result<u64, NotSaved> {
+    let mut bytes = 0;
+    let saved = save_counting(folder, image, &mut bytes);
+    saved.map(|()| bytes).map_err(|source| {
+        // A part of it would take the room that the next try needs; if even that fails, the next
+        // try replaces it.
+        let _ = fs::remove_file(folder.join(NEW));
+        NotSaved { bytes, source }
+    })
+}
+
+fn save_counting(folder: &Path, image: &Image, bytes: &mut u64) -> io::Result<()> {
+    private::create_folder(folder)?;
+    let new = folder.join(NEW);
     let mut out = Summing {
-        inner: BufWriter::new(File::create(&new)?),
+        inner: BufWriter::new(Counting {
+            inner: private::create_file(&new)?,
+            bytes,
+        }),
         sum: Sha256::new(),
-        length: 0,
     };
     write(&mut out, image)?;
-    let Summing {
-        mut inner,
-        sum,
-        length,
-    } = out;
+    let Summing { mut inner, sum } = out;
     inner.write_all(&[END])?;
     inner.write_all(&sum.finalize())?;
     let file = inner.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
+    file.inner.sync_all()?;
     fs::rename(&new, folder.join(FILE))?;
-    File::open(folder)?.sync_all()?;
-    Ok(length + 33)
+    File::open(folder)?.sync_all()
+}
+
+/// Removes the snapshot of a folder, and what may be half written of the next one.
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+    let _ = fs::remove_file(folder.join(NEW));
+    match fs::remove_file(folder.join(FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => File::open(folder)?.sync_all(),
+    }
 }
 
 /// Reads the snapshot of a folder, record by record; nothing if there is none. A damaged one is
@@ -105,6 +134,12 @@ fn write(out: &mut impl Write, image: &Image) -> io::Result<()> {
             ENDPOINTS
         };
         put(out, tag, &[entry.bytes()])?;
+    }
+    for (question, answer) in &image.discovery {
+        let head = serde_json::to_vec(&(question, &answer.head))?;
+        let length = u32::try_from(head.len()).map_err(io::Error::other)?;
+        let parts: [&[u8]; 3] = [&length.to_le_bytes(), &head, answer.body.bytes()];
+        put(out, DISCOVERY, &parts)?;
     }
     Ok(())
 }
@@ -174,22 +209,51 @@ fn record(file: &mut impl Read) -> Result<Option<Record>, Damaged> {
             let kind = kind.ok_or_else(|| wrong("an object of no kind".to_owned()))?;
             Record::Object(*kind, text.to_vec())
         }
+        (DISCOVERY, _) => discovery(&bytes)?,
         (tag, _) => return Err(wrong(format!("a record of type {tag}"))),
     }))
+}
+
+/// An answer: how long its head is, the head, the body.
+fn discovery(bytes: &[u8]) -> Result<Record, Damaged> {
+    let wrong = || Damaged::Wrong("an answer without a head".to_owned());
+    let (length, rest) = bytes.split_first_chunk().ok_or_else(wrong)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (head, body) = rest.split_at_checked(length).ok_or_else(wrong)?;
+    let (question, head) =
+        serde_json::from_slice(head).map_err(|error| Damaged::Wrong(error.to_string()))?;
+    let body = Compressed::from_bytes(body);
+    Ok(Record::Discovery(question, Discovered { head, body }))
 }
 
 /// Writes on and sums up.
 struct Summing<W> {
     inner: W,
     sum: Sha256,
-    length: u64,
 }
 
 impl<W: Write> Write for Summing<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
         self.sum.update(&bytes[..written]);
-        self.length += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Writes on and counts what went through.
+struct Counting<'a> {
+    inner: File,
+    bytes: &'a mut u64,
+}
+
+impl Write for Counting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        *self.bytes += written as u64;
         Ok(written)
     }
 

@@ -1,5 +1,6 @@
 //! The records of a snapshot as values: what the publisher gives, and what it takes back.
 
+use crate::discovery::{Discovered, Question};
 use crate::feed::Feed;
 use crate::index::sets::Stamp;
 use crate::index::slice_entry::Compressed;
@@ -54,6 +55,7 @@ pub(crate) struct Image {
     pub(crate) sets: Vec<NodeSet>,
     pub(crate) stamped: Vec<StampedSets>,
     pub(crate) entries: Vec<(ServedKind, Compressed)>,
+    pub(crate) discovery: Vec<(Question, Discovered)>,
 }
 
 /// One record that was read.
@@ -64,4 +66,5 @@ pub(crate) enum Record {
     Set(NodeSet),
     Stamped(StampedSets),
     SliceEntry(ServedKind, Compressed),
+    Discovery(Question, Discovered),
 }

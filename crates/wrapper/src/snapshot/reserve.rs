@@ -1,6 +1,7 @@
 //! Revisions that may have been given out, noted on disk before they are: after a restart the
 //! first one is beyond all that a client may remember.
 
+use super::private;
 use edgegrid_store::{Journal, Record};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// So many are set aside at a time, so that the disk is hardly ever touched.
 const BLOCK: u64 = 1 << 20;
-const FILE: &str = "revisions";
+pub(super) const FILE: &str = "revisions";
 
 /// Sets revisions aside.
 #[derive(Debug)]
@@ -36,9 +37,9 @@ impl Reserve {
         let Some(folder) = &self.folder else {
             return Ok(());
         };
-        fs::create_dir_all(folder)?;
+        private::create_folder(folder)?;
         let new = folder.join("revisions.new");
-        let mut file = File::create(&new)?;
+        let mut file = private::create_file(&new)?;
         writeln!(file, "{through}")?;
         file.sync_all()?;
         fs::rename(&new, folder.join(FILE))?;

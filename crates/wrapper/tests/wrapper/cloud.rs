@@ -128,6 +128,9 @@ impl Cloud {
     pub(crate) fn lists(&self) -> usize {
         let requests = self.requests.lock().unwrap();
         let lists = requests.iter();
+        let kinds = ServedKind::ALL.map(ServedKind::path);
+        let of_kind = |uri: &str| kinds.iter().any(|path| uri.starts_with(&**path));
+        let lists = lists.filter(|uri| of_kind(uri));
         let lists = lists.filter(|uri| !uri.contains("watch=true") && !uri.contains(LOOK));
         lists.count()
     }

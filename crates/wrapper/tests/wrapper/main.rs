@@ -7,6 +7,8 @@ mod asking;
 mod changes;
 mod cloud;
 mod cut_off;
+mod discovery;
+mod disk;
 mod fuzz;
 mod history;
 mod ingress;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::discovery::{Head, Question};
 use crate::feed::Feed;
 use crate::index::sets::Stamp;
 use crate::publish::Publisher;
@@ -41,6 +42,22 @@ fn image() -> Image {
             sets: vec![("default/db-a".to_owned(), stamp)],
         }],
         entries: vec![(ServedKind::Slices, Compressed::new(slice))],
+        discovery: vec![(question(), answer())],
+    }
+}
+
+fn question() -> Question {
+    let path = "/apis/discovery.k8s.io/v1".parse().unwrap();
+    Question::new(&http::Method::GET, &path, "application/json").unwrap()
+}
+
+fn answer() -> Discovered {
+    Discovered {
+        head: Head {
+            content_type: "application/json".to_owned(),
+            etag: None,
+        },
+        body: Compressed::new(b"{\"kind\":\"APIResourceList\"}"),
     }
 }
 
@@ -74,8 +91,23 @@ fn what_is_written_is_read_back() {
         Ok(())
     });
     assert!(found.unwrap());
-    assert_eq!(records.len(), 5);
+    assert_eq!(records.len(), 6);
     assert!(!load(&folder.path().join("nothing"), &mut |_| Ok(())).unwrap());
+}
+
+#[test]
+fn a_snapshot_of_before_there_were_answers_in_it_is_read() {
+    let without = Image {
+        discovery: Vec::new(),
+        ..image()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for (image, known) in [(without, None), (image(), Some(answer()))] {
+        save(folder.path(), &image).unwrap();
+        let publisher = publisher();
+        assert!(publisher.restore(folder.path()).unwrap());
+        assert_eq!(publisher.discovered(&question()), known);
+    }
 }
 
 proptest! {
