@@ -3,7 +3,7 @@
 //! Cluster addresses, IP families and node ports come from the server's allocators, after
 //! preparation; what they gave is kept here when an update leaves it out.
 
-use super::default::{fill, inner};
+use super::default::{complete, fill, inner};
 use super::service::{AFFINITY, is_external};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -25,7 +25,8 @@ pub(super) fn default(service: &mut Map<String, Value>) {
         fill(spec, "externalTrafficPolicy", "Cluster");
     }
     if matches!(&*kind, "NodePort" | "LoadBalancer" | "ClusterIP") {
-        fill(spec, "internalTrafficPolicy", "Cluster");
+        // A pointer upstream: an empty text is a value, and a wrong one.
+        complete(spec, "internalTrafficPolicy", "Cluster");
     }
     if kind == "LoadBalancer" {
         fill(spec, "allocateLoadBalancerNodePorts", true);
