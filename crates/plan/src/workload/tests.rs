@@ -243,3 +243,47 @@ fn a_grid_without_when_unreachable_renders_what_it_always_did() {
     );
     assert_eq!(now.map(|now| now.template_hash), [TEMPLATE; 2]);
 }
+
+#[test]
+fn when_unreachable_changes_the_tolerations_and_with_them_the_template_but_nothing_else() {
+    let as_written = both_kinds(|_| {}).map(|grid| rendered(&grid, "a", None, NOW).unwrap());
+    let kept = both_kinds(|spec| spec["whenUnreachable"] = json!("Keep"));
+    for (grid, before) in kept.iter().zip(as_written) {
+        let mut after = rendered(grid, "a", None, NOW).unwrap();
+        assert_ne!(
+            after.template_hash, before.template_hash,
+            "the rollout counts it"
+        );
+        let pod = &mut after.body["spec"]["template"]["spec"];
+        let tolerations = pod.as_object_mut().unwrap().remove("tolerations");
+        let forever = json!([{ "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute" }]);
+        assert_eq!(tolerations, Some(forever));
+        assert_eq!(after.body["spec"], before.body["spec"]);
+    }
+    for unchanged in ["Evict", "a value of a newer definition"] {
+        for grid in both_kinds(|spec| spec["whenUnreachable"] = json!(unchanged)) {
+            let spec = rendered(&grid, "a", None, NOW).unwrap().body["spec"].clone();
+            assert!(
+                spec["template"]["spec"]["tolerations"].is_null(),
+                "{spec:#}"
+            );
+        }
+    }
+}
+
+#[test]
+fn templates_of_the_pool_keep_pods_too() {
+    let [grid, _] = both_kinds(|spec| {
+        spec["whenUnreachable"] = json!("Keep");
+        spec["templatePool"] = json!({ "canary": template() });
+        spec["templates"] = json!({ "b": "canary" });
+    });
+    for unit in ["a", "b"] {
+        let wanted = rendered(&grid, unit, None, NOW).unwrap();
+        let tolerations = &wanted.body["spec"]["template"]["spec"]["tolerations"];
+        assert_eq!(
+            tolerations[0]["key"], "node.kubernetes.io/unreachable",
+            "{unit}"
+        );
+    }
+}
