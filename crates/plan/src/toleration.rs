@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 /// How long Kubernetes itself tolerates the taint for pods that say nothing of it.
 const EVICTED_AFTER_SECONDS: u64 = 300;
 
-/// Makes the pods of a workload stay on an unreachable node, or go from it. Says nothing of
-/// `not-ready`, which a node tells of itself while it is in contact.
+/// Makes the pods of a workload stay on an unreachable node, or go from it. Not about `not-ready`,
+/// which a node reports of itself while it is in contact.
 pub(crate) fn stamp(workload: &mut Value, when_unreachable: &WhenUnreachable) {
     let is_kept = match when_unreachable {
         WhenUnreachable::Keep => true,
