@@ -75,6 +75,13 @@ async fn a_long_cut_restarts_nothing_that_is_kept_and_all_the_rest() {
         Ok(pods)
     });
     let before = before.await.unwrap();
+    for kind in ["deploymentgrids", "statefulsetgrids"] {
+        let field = format!("{kind}.spec.whenUnreachable");
+        let explained = cluster.kubectl(["explain", &field]).await.unwrap();
+        let words: Vec<&str> = explained.split_whitespace().collect();
+        let price = "nothing starts elsewhere in the site";
+        assert!(words.join(" ").contains(price), "{explained}");
+    }
 
     cluster.cut_off(CUT);
     let patience = Patience {
