@@ -166,7 +166,9 @@ async fn pods_of_a_dead_machine_start_elsewhere_in_the_site_once_somebody_says_s
             .unwrap_or_default()
     };
     let dead = [at(&before, "a", "kept"), at(&before, "b", "kept-set")];
-    dead.iter().for_each(|node| cluster.cut_off(node));
+    for node in &dead {
+        cluster.cut_off(node);
+    }
     let patience = Patience {
         limit: Duration::from_mins(2),
         pause: Duration::from_millis(500),
