@@ -181,6 +181,14 @@ fn grid_cases() -> Vec<Case> {
             other_change: other_change.clone(),
         });
         cases.push(Case {
+            rule: "whenUnreachable is one of two",
+            kind,
+            refused: grid(json!({ "whenUnreachable": "Stay" })),
+            says: r#"Unsupported value: "Stay": supported values: "Keep", "Evict""#,
+            accepted: grid(json!({ "whenUnreachable": "Keep" })),
+            other_change: other_change.clone(),
+        });
+        cases.push(Case {
             rule: "defaultTemplateName is not too long",
             kind,
             refused: grid(json!({ "defaultTemplateName": "a".repeat(254) })),

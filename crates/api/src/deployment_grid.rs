@@ -10,6 +10,7 @@ use crate::rollout::Rollout;
 use crate::status::DeploymentGridStatus;
 use crate::template::DeploymentTemplate;
 use crate::validation;
+use crate::when_unreachable::{self, WhenUnreachable};
 
 /// Runs one Deployment in every unit, that is for every value that nodes have for one label key.
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -80,4 +81,8 @@ pub struct DeploymentGridSpec {
     /// How a changed template reaches the units; by default all at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
+    /// What becomes of pods on a node that the cluster no longer reaches. `Keep`: they stay, however long the node is cut off, and nothing restarts when the link is back. Its price: the pods of a machine that is really dead keep their places, and nothing starts elsewhere in the site; after ten minutes the condition `NodeUnreachable` names the node and the way out. `Evict`: Kubernetes evicts them after its toleration time, five minutes unless set otherwise. Left out: as the tolerations of the template say, which is `Evict` if there are none. Where this asks for other pods than there are, they restart once, as `rollout` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "when_unreachable::schema")]
+    pub when_unreachable: Option<WhenUnreachable>,
 }

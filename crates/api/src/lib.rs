@@ -36,6 +36,7 @@ pub mod stateful_set_grid;
 pub mod status;
 pub mod template;
 pub mod validation;
+pub mod when_unreachable;
 
 pub use deployment_grid::{DeploymentGrid, DeploymentGridSpec};
 pub use node_group::{NodeGroup, NodeGroupSpec, NodeGroupStatus};
@@ -45,6 +46,7 @@ pub use schema::SCHEMA_VERSION;
 pub use service_grid::{ServiceGrid, ServiceGridSpec, ServiceGridStatus};
 pub use stateful_set_grid::{StatefulSetGrid, StatefulSetGridSpec};
 pub use status::{DeploymentGridStatus, MemberBehind, MembersStatus, StatefulSetGridStatus};
+pub use when_unreachable::WhenUnreachable;
 
 /// The definitions of all five kinds, as the API server takes them.
 pub fn crds() -> Vec<CustomResourceDefinition> {

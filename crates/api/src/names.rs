@@ -46,6 +46,16 @@ pub mod label {
     pub const UNIT: &str = "edgegrid.io/unit";
 }
 
+/// Kubernetes' own taints of nodes.
+pub mod taint {
+    /// The control plane no longer hears of the node.
+    pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+    /// Somebody says that the machine is down, so that its pods may start elsewhere.
+    pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+    /// The effect that evicts pods which do not tolerate the taint.
+    pub const NO_EXECUTE: &str = "NoExecute";
+}
+
 /// Values of the labels whose key is the name of a unit or of a group.
 pub mod marker {
     /// Node label `<NodeUnit name>` has this value: the node is in that unit.
@@ -147,6 +157,8 @@ pub mod condition {
     pub const SUPEREDGE_RUNNING: &str = "SuperEdgeRunning";
     /// `states` leaves units out, because the object would become too big.
     pub const STATES_TRUNCATED: &str = "StatesTruncated";
+    /// Pods are kept on nodes that the cluster has not reached for ten minutes.
+    pub const NODE_UNREACHABLE: &str = "NodeUnreachable";
     /// The annotation `topologyKeys` of a ServiceGrid cannot be read.
     pub const TOPOLOGY_KEYS_MALFORMED: &str = "TopologyKeysMalformed";
     /// A NodeUnit does not get its way on a node, because an older one wants something else there.
@@ -203,6 +215,8 @@ pub mod reason {
     pub const SUPEREDGE_RUNNING: &str = "SuperEdgeRunning";
     /// `states` leaves units out, because the object would become too big.
     pub const STATES_TRUNCATED: &str = "StatesTruncated";
+    /// Pods are kept on nodes that the cluster has not reached for ten minutes.
+    pub const NODE_UNREACHABLE: &str = "NodeUnreachable";
     /// The annotation `topologyKeys` of a ServiceGrid cannot be read.
     pub const TOPOLOGY_KEYS_MALFORMED: &str = "TopologyKeysMalformed";
     /// Every node of the NodeUnit is ready.

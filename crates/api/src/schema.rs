@@ -13,7 +13,7 @@ use crate::names::annotation;
 
 /// Number of what [`crate::crds`] gives: raised with every change of it, so that a controller upgrades
 /// older definitions and leaves newer ones alone.
-pub const SCHEMA_VERSION: u64 = 2;
+pub const SCHEMA_VERSION: u64 = 3;
 
 /// A JSON object kept as it is.
 pub(crate) fn open_object(_: &mut SchemaGenerator) -> Schema {

@@ -60,6 +60,20 @@ fn an_unknown_type_of_unit_is_kept() {
     assert_eq!(read["spec"]["type"], "submarine");
 }
 
+/// One that is written by a newer controller's definition must hide neither this grid nor any other.
+#[test]
+fn a_value_of_when_unreachable_that_we_do_not_know_is_kept() {
+    for value in ["Keep", "Evict", "Freeze"] {
+        let grid = json!({ "metadata": { "name": "x" }, "spec": { "whenUnreachable": value } });
+        for read in [
+            through::<DeploymentGrid>(&grid),
+            through::<StatefulSetGrid>(&grid),
+        ] {
+            assert_eq!(read["spec"]["whenUnreachable"], value);
+        }
+    }
+}
+
 #[test]
 fn a_field_may_be_missing_anywhere() {
     let bare = json!({ "metadata": { "name": "x" }, "spec": {}, "status": {} });

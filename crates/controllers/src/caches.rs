@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use edgegrid_api::{DeploymentGrid, NodeGroup, NodeUnit, ServiceGrid, StatefulSetGrid};
 use edgegrid_plan::PrunedNode;
 use edgegrid_plan::federation::is_mirror;
+use edgegrid_plan::unreachable::UnreachableNode;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
@@ -64,6 +65,24 @@ impl Caches {
             .filter_map(|node| node.metadata.labels.as_ref()?.get(key))
             .filter(|unit| !unit.is_empty())
             .cloned()
+            .collect()
+    }
+
+    /// The nodes with a label key that the cluster no longer reaches.
+    pub fn unreachable(&self, key: &str) -> Vec<UnreachableNode> {
+        self.nodes
+            .state()
+            .iter()
+            .filter_map(|node| {
+                let since = node.unreachable_since()?;
+                let unit = node.metadata.labels.as_ref()?.get(key)?;
+                Some(UnreachableNode {
+                    unit: unit.clone(),
+                    node: node.metadata.name.clone()?,
+                    since,
+                })
+            })
+            .filter(|node| !node.unit.is_empty())
             .collect()
     }
 }

@@ -9,6 +9,7 @@ use edgegrid_plan::grid::Grid;
 use edgegrid_plan::grid_state::World;
 use edgegrid_plan::ownership::{Owner, Ownership};
 use edgegrid_plan::unit_names::{object_name, unit_of};
+use edgegrid_plan::unreachable::{UnreachableNode, is_kept};
 
 use crate::children::Children;
 use crate::context::Context;
@@ -26,6 +27,7 @@ pub(crate) struct Gathered {
     /// How long to wait for caches that do not show our last writes yet.
     pub(crate) cache_wait: Option<Duration>,
     unit_grace: Duration,
+    unreachable: Vec<UnreachableNode>,
 }
 
 impl Gathered {
@@ -34,6 +36,11 @@ impl Gathered {
         let caches = &context.caches;
         let key = grid.key.as_deref().unwrap_or_default();
         let units = caches.units(key);
+        let unreachable = if is_kept(grid.when_unreachable.as_ref()) {
+            caches.unreachable(key)
+        } else {
+            Vec::new()
+        };
         let children = children_of(children, grid);
         let lost_label = children
             .iter()
@@ -48,6 +55,7 @@ impl Gathered {
             pending: BTreeSet::new(),
             cache_wait: None,
             unit_grace: context.config.unit_grace,
+            unreachable,
         };
         gathered.find_pending(context, grid);
         gathered
@@ -124,6 +132,7 @@ impl Gathered {
             failures: &memory.failures,
             settled: &memory.settled,
             unit_grace: self.unit_grace,
+            unreachable: self.unreachable.clone(),
         }
     }
 }

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
+use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid, WhenUnreachable};
+use edgegrid_plan::unreachable::is_kept;
 use edgegrid_plan::{Child, ObjectId, ObjectKind, PrunedNode};
 use kube::Resource;
 
@@ -31,6 +32,7 @@ pub(crate) fn node(context: &Context, change: &Change<PrunedNode>) {
         enqueue_grids_by_key(context, &key);
         federation::reactions::units(context, &key);
     }
+    enqueue_grids_that_keep_pods(context, change);
 }
 
 /// A DeploymentGrid came, changed or went.
@@ -80,6 +82,31 @@ fn enqueue_grids_by_key(context: &Context, label: &str) {
     let stateful_sets = caches
         .stateful_set_grids
         .state_filter(|grid| grid.spec.grid_uniq_key.as_deref() == Some(label));
+    push_all(&context.queues.stateful_set_grids, &stateful_sets);
+}
+
+/// A node that is no longer reached, or is again, concerns the grids that keep pods there.
+fn enqueue_grids_that_keep_pods(context: &Context, change: &Change<PrunedNode>) {
+    let [old, new] = [change.before(), change.after()]
+        .map(|node| node.and_then(|node| node.unreachable_since()));
+    if old == new {
+        return;
+    }
+    let labels = change.object().metadata.labels.as_ref();
+    let is_concerned = |key: Option<&String>, when: Option<&WhenUnreachable>| {
+        let has_key = |key| labels.is_some_and(|labels| labels.contains_key(key));
+        is_kept(when) && key.is_some_and(has_key)
+    };
+    let caches = &context.caches;
+    let deployments = caches.deployment_grids.state_filter(|grid| {
+        let spec = &grid.spec;
+        is_concerned(spec.grid_uniq_key.as_ref(), spec.when_unreachable.as_ref())
+    });
+    push_all(&context.queues.deployment_grids, &deployments);
+    let stateful_sets = caches.stateful_set_grids.state_filter(|grid| {
+        let spec = &grid.spec;
+        is_concerned(spec.grid_uniq_key.as_ref(), spec.when_unreachable.as_ref())
+    });
     push_all(&context.queues.stateful_set_grids, &stateful_sets);
 }
 

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use edgegrid_api::names::DEFAULT_TEMPLATE;
-use edgegrid_api::{DeploymentGrid, Rollout, StatefulSetGrid};
+use edgegrid_api::{DeploymentGrid, Rollout, StatefulSetGrid, WhenUnreachable};
 use kube::core::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::digest::digest;
 use crate::step::ObjectId;
+use crate::toleration;
 use crate::unit_names::label_value;
 use crate::workload_kind::WorkloadKind;
 
@@ -31,6 +32,8 @@ pub struct Grid {
     pub drops_unused: bool,
     /// How a changed template reaches the units.
     pub rollout: Rollout,
+    /// What becomes of pods on a node that the cluster no longer reaches; part of the templates already.
+    pub when_unreachable: Option<WhenUnreachable>,
     /// Changes whenever what is stamped does.
     pub digest: String,
 }
@@ -51,7 +54,8 @@ pub struct Templates {
 /// One template, read once for all units that get it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// The workload's spec as written, but for nulls, which mean "not there" in Kubernetes.
+    /// The workload's spec as written, with what `whenUnreachable` asks for, and without nulls, which mean
+    /// "not there" in Kubernetes.
     pub spec: Value,
     /// Hash of it without `replicas`, which no rollout is about.
     pub digest: String,
@@ -89,6 +93,9 @@ impl Grid {
     }
 
     fn finish(mut self) -> Self {
+        if let Some(when_unreachable) = &self.when_unreachable {
+            self.templates.tolerate(when_unreachable);
+        }
         let templates = &self.templates;
         let specs = |template: &Template| template.spec.clone();
         let stamped = json!([
@@ -106,10 +113,24 @@ impl Grid {
     }
 }
 
+impl Templates {
+    fn tolerate(&mut self, when_unreachable: &WhenUnreachable) {
+        for template in self.default.iter_mut().chain(self.pool.values_mut()) {
+            let mut spec = std::mem::take(&mut template.spec);
+            toleration::stamp(&mut spec, when_unreachable);
+            *template = Template::from_spec(spec);
+        }
+    }
+}
+
 impl Template {
     /// A template as the user wrote it.
     pub fn new(written: &impl Serialize) -> Self {
         let spec = without_nulls(serde_json::to_value(written).unwrap_or_default());
+        Self::from_spec(spec)
+    }
+
+    fn from_spec(spec: Value) -> Self {
         let mut counted = spec.clone();
         if let Some(fields) = counted.as_object_mut() {
             fields.remove("replicas");
@@ -141,6 +162,7 @@ impl From<&DeploymentGrid> for Grid {
             },
             drops_unused: spec.auto_delete_unused_template,
             rollout: spec.rollout.clone().unwrap_or_default(),
+            when_unreachable: spec.when_unreachable.clone(),
             digest: String::new(),
         }
         .finish()
@@ -162,6 +184,7 @@ impl From<&StatefulSetGrid> for Grid {
             },
             drops_unused: spec.auto_delete_unused_template,
             rollout: spec.rollout.clone().unwrap_or_default(),
+            when_unreachable: spec.when_unreachable.clone(),
             digest: String::new(),
         }
         .finish()

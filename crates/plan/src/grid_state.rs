@@ -10,6 +10,7 @@ use crate::failure::{Failure, Failures, Problem, REMOVAL_ATTEMPT};
 use crate::observed::Child;
 use crate::rollout::Batch;
 use crate::step::{Plan, Scope};
+use crate::unreachable::UnreachableNode;
 
 /// What is known when a grid is planned.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct World<'a> {
     pub settled: &'a BTreeMap<String, SettledAt>,
     /// How long a unit's workload stays after its Node objects were deleted.
     pub unit_grace: Duration,
+    /// Nodes of the units that the cluster no longer reaches.
+    pub unreachable: Vec<UnreachableNode>,
 }
 
 /// What was decided about a grid.
@@ -50,6 +53,8 @@ pub struct Decision {
     pub settled: BTreeMap<String, SettledAt>,
     /// Which units the rollout changes now, and which wait.
     pub batch: Batch,
+    /// Nodes that keep pods though the cluster has not reached them for long.
+    pub unreachable: BTreeSet<UnreachableNode>,
 }
 
 /// How a unit stands.

@@ -20,6 +20,7 @@ use crate::grid_state::{Decision, State, Unit};
 use crate::observed::Child;
 use crate::rollout::WaitReason;
 use crate::step::Scope;
+use crate::unreachable;
 use crate::workload_kind::WorkloadKind;
 
 /// Most bytes of a grid with its status: half of what etcd takes, so that the user's next edit fits.
@@ -80,6 +81,11 @@ pub fn status(
     status
         .conditions
         .extend(way_out_conditions(&make, &problems));
+    let unreachable = unreachable::describe(&decision.unreachable);
+    status.conditions.extend(unreachable.map(|message| {
+        let (type_, reason) = (condition::NODE_UNREACHABLE, reason::NODE_UNREACHABLE);
+        make.make(type_, true, reason, message)
+    }));
     let left_out = fill_states(
         grid.workload,
         decision,

@@ -7,9 +7,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use edgegrid_api::names::{label, manager};
+use edgegrid_api::names::{label, manager, taint};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, FieldsV1, ManagedFieldsEntry};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    Condition, FieldsV1, ManagedFieldsEntry, Time,
+};
 use kube::Resource;
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -45,19 +48,26 @@ pub struct PrunedNodeSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PrunedNodeStatus {
-    /// Only the condition `Ready`, and of it only type and status.
+    /// Only the condition `Ready`.
     pub conditions: Vec<NodeCondition>,
 }
 
 /// A condition without its heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeCondition {
     /// Name of the condition.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// Since when it is so; kept of an `Unknown` one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
 }
+
+/// Readiness of a node that the control plane no longer hears of.
+const UNKNOWN: &str = "Unknown";
 
 impl PrunedNode {
     /// Drops what no plan reads.
@@ -66,6 +76,11 @@ impl PrunedNode {
         self.status
             .conditions
             .retain(|condition| condition.type_ == "Ready");
+        for condition in &mut self.status.conditions {
+            if condition.status != UNKNOWN {
+                condition.last_transition_time = None;
+            }
+        }
     }
 
     /// Whether the node's kubelet says that it can run pods.
@@ -74,6 +89,19 @@ impl PrunedNode {
             .conditions
             .iter()
             .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    }
+
+    /// Since when the control plane no longer hears of the node; `None` if it does, or if somebody has said that
+    /// the machine is down.
+    pub fn unreachable_since(&self) -> Option<Timestamp> {
+        let is_out_of_service = |taint: &Taint| taint.key == taint::OUT_OF_SERVICE;
+        if self.spec.taints.iter().any(is_out_of_service) {
+            return None;
+        }
+        let mut conditions = self.status.conditions.iter();
+        let unknown = conditions
+            .find(|condition| condition.type_ == "Ready" && condition.status == UNKNOWN)?;
+        unknown.last_transition_time.as_ref().map(|time| time.0)
     }
 
     /// Whether the node differs from an earlier version in something that a plan reads. A heartbeat
@@ -346,5 +374,40 @@ mod tests {
             applied_by(&metadata, manager::EDGEGRID).as_deref(),
             Some(&fields)
         );
+    }
+
+    fn node(ready: &str, since: &str, taints: &Value) -> PrunedNode {
+        let mut node: PrunedNode = serde_json::from_value(json!({
+            "metadata": { "name": "n" },
+            "spec": { "taints": taints },
+            "status": { "conditions": [
+                { "type": "MemoryPressure", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z" },
+                { "type": "Ready", "status": ready, "lastTransitionTime": since },
+            ] },
+        }))
+        .unwrap();
+        node.prune();
+        node
+    }
+
+    #[test]
+    fn a_node_is_unreachable_since_its_readiness_is_unknown_and_until_it_is_said_to_be_down() {
+        const SINCE: &str = "2026-01-01T00:10:00Z";
+        let since = |ready, taints: Value| node(ready, SINCE, &taints).unreachable_since();
+        assert_eq!(since("Unknown", json!([])), SINCE.parse().ok());
+        assert_eq!(since("True", json!([])), None);
+        assert_eq!(since("False", json!([])), None, "the node says so itself");
+        let unreachable = json!([{ "key": taint::UNREACHABLE, "effect": "NoExecute" }]);
+        assert_eq!(since("Unknown", unreachable), SINCE.parse().ok());
+        let down = json!([{ "key": taint::OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute" }]);
+        assert_eq!(since("Unknown", down), None);
+    }
+
+    #[test]
+    fn when_a_node_became_ready_is_not_kept_so_that_it_makes_no_difference() {
+        let early = node("True", "2026-01-01T00:00:00Z", &json!([]));
+        assert!(!node("True", "2026-01-01T00:10:00Z", &json!([])).differs(&early));
+        let early = node("Unknown", "2026-01-01T00:00:00Z", &json!([]));
+        assert!(node("Unknown", "2026-01-01T00:10:00Z", &json!([])).differs(&early));
     }
 }

@@ -10,6 +10,7 @@ use crate::grid_state::{Decision, State};
 use crate::grid_status::describe;
 use crate::notice::Notice;
 use crate::rollout::WaitReason;
+use crate::unreachable;
 
 /// A warning for each kind of problem, however many units have it; the same words as long as the
 /// same units do, so that it is published once per change.
@@ -19,6 +20,8 @@ pub fn warnings(decision: &Decision, problems: &BTreeMap<String, Problem>) -> Ve
         .into_iter()
         .map(|reason| Notice::warning(reason, describe(reason, problems)))
         .collect();
+    let unreachable = unreachable::describe(&decision.unreachable);
+    warnings.extend(unreachable.map(|message| Notice::warning(reason::NODE_UNREACHABLE, message)));
     if let Some(WaitReason::Stopped(late)) = &decision.batch.wait_reason {
         let late = listed(late.iter().map(String::as_str));
         let message = format!(

@@ -24,6 +24,7 @@ use crate::step::RECHECK_INTERVAL;
 use crate::templates::drop_unused;
 use crate::unit_names::object_name;
 use crate::unit_plan::{UnitPlan, UnitPlanner};
+use crate::unreachable::long_unreachable;
 
 /// Decides what a grid's workloads should become.
 pub fn decide(grid: &Grid, world: &World<'_>, now: Timestamp) -> Decision {
@@ -50,6 +51,7 @@ pub fn decide(grid: &Grid, world: &World<'_>, now: Timestamp) -> Decision {
     };
     let plans = plan_units(&planner, &leaving);
     conclude(grid, plans, &leaving, now, &mut decision);
+    decision.unreachable = long_unreachable(grid, &world.unreachable, now, &mut decision.plan);
     decision.needs_name_scan |= !world.names_scanned && !world.missed.is_empty();
     set_recheck(world, now, &mut decision);
     decision

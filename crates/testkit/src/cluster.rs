@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use edgegrid_apiserver::ApiServer;
@@ -28,7 +29,7 @@ use serde::de::DeserializeOwned;
 
 use crate::builders::NodeBuilder;
 use crate::command::output_async;
-use crate::control_plane::{ControlPlane, Options, client};
+use crate::control_plane::{ControlPlane, Eviction, Options, client};
 use crate::faults::{Faults, Faulty};
 use crate::kubelet::Kubelet;
 use crate::process::Process;
@@ -96,6 +97,7 @@ impl Cluster {
                 controllers: false,
                 without_controllers: Vec::new(),
                 without_admission: Vec::new(),
+                eviction: None,
             },
             pods: Arc::new(SimulatedPods::default()),
         }
@@ -376,6 +378,16 @@ impl Cluster {
     pub async fn set_ready(&self, namespace: &str, pod: &str, ready: bool) -> Result<()> {
         self.kubelet.set_ready(namespace, pod, ready).await
     }
+
+    /// Cuts a simulated node off: its kubelet neither reports nor hears anything, and its pods run on.
+    pub fn cut_off(&self, node: &str) {
+        self.kubelet.cut_off(node);
+    }
+
+    /// Brings a node back that was cut off: it reports again, and ends the pods that were deleted meanwhile.
+    pub async fn reconnect(&self, node: &str) -> Result<()> {
+        self.kubelet.reconnect(node).await
+    }
 }
 
 impl Upstream {
@@ -405,6 +417,17 @@ impl Upstream {
     #[must_use]
     pub fn without_admission<'a>(mut self, plugins: impl IntoIterator<Item = &'a str>) -> Self {
         self.options.without_admission = plugins.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    /// With a Kubernetes that counts a node as unreachable after so long a silence, and evicts pods so much later
+    /// that say nothing of it; by default that takes six minutes.
+    #[must_use]
+    pub fn evicting(mut self, unreachable_after: Duration, evicted_after: Duration) -> Self {
+        self.options.eviction = Some(Eviction {
+            unreachable_after,
+            evicted_after,
+        });
         self
     }
 

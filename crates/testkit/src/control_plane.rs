@@ -44,6 +44,16 @@ pub(crate) struct Options {
     pub(crate) controllers: bool,
     pub(crate) without_controllers: Vec<String>,
     pub(crate) without_admission: Vec<String>,
+    pub(crate) eviction: Option<Eviction>,
+}
+
+/// How soon Kubernetes gives up a silent node and its pods.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Eviction {
+    /// A node that is silent for this long is unreachable.
+    pub(crate) unreachable_after: Duration,
+    /// Pods that say nothing of it are evicted this much later.
+    pub(crate) evicted_after: Duration,
 }
 
 /// A running control plane.
@@ -54,6 +64,7 @@ pub(crate) struct ControlPlane {
     etcd: (PathBuf, Vec<String>),
     pki: Pki,
     server: String,
+    eviction: Option<Eviction>,
     folder: RunFolder,
     _ports: Vec<PortLease>,
 }
@@ -73,6 +84,7 @@ impl ControlPlane {
             etcd: Default::default(),
             pki,
             server: format!("https://{}:{api}", options.listen),
+            eviction: options.eviction,
             folder,
             _ports: ports.into(),
         };
@@ -212,7 +224,7 @@ impl ControlPlane {
             self.pki.service_account_key(),
             self.pki.service_account_public_key(),
         );
-        Ok(vec![
+        let mut flags = vec![
             format!("--etcd-servers=http://127.0.0.1:{etcd}"),
             format!("--bind-address={listen}"),
             format!("--advertise-address={advertised}"),
@@ -230,12 +242,19 @@ impl ControlPlane {
                 "--disable-admission-plugins={}",
                 options.without_admission.join(",")
             ),
-        ])
+        ];
+        if let Some(eviction) = &self.eviction {
+            let seconds = eviction.evicted_after.as_secs();
+            flags.push(format!(
+                "--default-unreachable-toleration-seconds={seconds}"
+            ));
+        }
+        Ok(flags)
     }
 
     fn start_controller_manager(&mut self, version: &str, without: &[String]) -> Result<()> {
         let manager = self.kubeconfig("system:kube-controller-manager", None)?;
-        let flags = [
+        let mut flags = vec![
             format!("--kubeconfig={}", manager.display()),
             "--leader-elect=false".into(),
             "--secure-port=0".into(),
@@ -252,6 +271,10 @@ impl ControlPlane {
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
         ];
+        if let Some(eviction) = &self.eviction {
+            let seconds = eviction.unreachable_after.as_secs();
+            flags.push(format!("--node-monitor-grace-period={seconds}s"));
+        }
         self.run(
             CONTROLLER_MANAGER,
             &format!("{CONTROLLER_MANAGER}@{version}"),

@@ -111,6 +111,22 @@ impl Kubelet {
         Ok(())
     }
 
+    pub(crate) fn cut_off(&self, node: &str) {
+        self.shared.state().nodes.remove(node);
+    }
+
+    pub(crate) async fn reconnect(&self, node: &str) -> Result<()> {
+        self.shared.state().nodes.insert(node.to_owned());
+        self.shared.heartbeat(node).await?;
+        let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let pods: Api<Pod> = Api::all(self.shared.client.clone());
+        let pods = pods.list(&here).await;
+        for pod in pods.with_context(|| format!("list pods of node {node}"))? {
+            self.shared.catch_up(pod).await?;
+        }
+        Ok(())
+    }
+
     pub(crate) async fn set_ready(&self, namespace: &str, pod: &str, ready: bool) -> Result<()> {
         let key = format!("{namespace}/{pod}");
         if ready {
@@ -154,6 +170,18 @@ impl Shared {
             .nodes
             .contains(&node)
             .then_some(PodKey { node, pod })
+    }
+
+    /// Does about a pod what was missed, and reports it anew: the control plane said that it is not ready.
+    async fn catch_up(&self, pod: Pod) -> Result<()> {
+        let key = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+        if action(&pod).is_some() {
+            self.handle(&Event::Apply(pod)).await;
+            return Ok(());
+        }
+        let ready = !self.state().kept_unready.contains(&key);
+        self.write(&pod, json!({ "conditions": readiness(ready) }))
+            .await
     }
 
     async fn handle(&self, event: &Event<Pod>) {

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
+use edgegrid_api::{DeploymentGrid, WhenUnreachable};
 use edgegrid_testkit::edgegrid::Controller;
 use edgegrid_testkit::lab::Lab;
 use edgegrid_testkit::{Cluster, Patience, eventually_within};
@@ -140,9 +141,22 @@ async fn grids(cluster: &Cluster) -> Result<()> {
     let web = edgegrid_testkit::grid("deploymentgrid-demo")
         .by("location")
         .replicas(2);
-    cluster.apply::<edgegrid_api::DeploymentGrid>(web).await?;
-    for file in ["001-servicegrid", "001-statefulsetgrid"] {
-        apply(cluster, &format!("seeds/{file}.yaml")).await?;
+    let mut web = DeploymentGrid::from(web);
+    web.spec.when_unreachable = Some(WhenUnreachable::Keep);
+    cluster.apply::<DeploymentGrid>(web).await?;
+    apply(cluster, "seeds/001-servicegrid.yaml").await?;
+    let set = std::fs::read_to_string(fixtures().join("seeds/001-statefulsetgrid.yaml"))?;
+    let kept = set.replacen("\nspec:\n", "\nspec:\n  whenUnreachable: Keep\n", 1);
+    print!(
+        "{}",
+        cluster
+            .kubectl_with_input(["apply", "-f", "-"], &kept)
+            .await?
+    );
+    let field = "jsonpath={.spec.whenUnreachable}";
+    for grid in ["dg/deploymentgrid-demo", "ssg/statefulsetgrid-demo"] {
+        let stored = cluster.kubectl(["get", grid, "-o", field]).await?;
+        ensure!(stored == "Keep", "{grid} would restart after a long cut");
     }
     show(
         cluster,

@@ -488,6 +488,7 @@ const SCALARS: &[(&str, &str)] = &[
     ("spec.type", r#"["edge","cloud"]"#),
     ("autonomyLevel", r#"["L3","L4"]"#),
     ("gridUniqKey", r#"["location"]"#),
+    ("whenUnreachable", r#"["Keep","Evict"]"#),
     ("exitCode", "[0,1]"),
     ("signal", "[9]"),
     ("user.linux.uid", "[1000]"),

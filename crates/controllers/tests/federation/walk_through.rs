@@ -169,6 +169,29 @@ async fn grids_of_all_kinds_reach_members_change_there_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn when_unreachable_reaches_the_pods_of_members() {
+    let (control, a, _b) = three().await.unwrap();
+    for (kind, workloads) in [
+        (DEPLOYMENT_GRID, DEPLOYMENT),
+        (STATEFUL_SET_GRID, STATEFUL_SET),
+    ] {
+        let grid = ("default", "echo");
+        let object = federated(kind, 1);
+        control.create(kind, grid, &object).await.unwrap();
+        let echo = (workloads, ("default", "echo-zone1"));
+        let toleration = |workload: &Value| {
+            let tolerations = &workload["spec"]["template"]["spec"]["tolerations"];
+            tolerations[0]["key"].as_str().map(str::to_owned)
+        };
+        a.site.until(echo, None, toleration).await.unwrap();
+        let keep = json!({ "spec": { "whenUnreachable": "Keep" } });
+        control.edit(kind, grid, &keep).await.unwrap();
+        let unreachable = Some("node.kubernetes.io/unreachable".to_owned());
+        a.site.until(echo, unreachable, toleration).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_member_is_in_contact_through_a_lease_that_the_control_cluster_makes() {
     let (control, a, _b) = three().await.unwrap();
     control

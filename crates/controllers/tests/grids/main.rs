@@ -18,5 +18,6 @@ mod rollouts;
 mod services;
 mod stage;
 mod takeovers;
+mod unreachable;
 mod vanished_units;
 mod walk_through;

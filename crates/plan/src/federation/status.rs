@@ -150,6 +150,8 @@ pub fn merge(status: &mut Status, about: About<'_>, reports: &[Report], size: us
     let make = about.conditions();
     let overall = overall(&make, about, (ready, units), (&members, status));
     replace(&mut status.conditions, overall);
+    let unreachable = unreachable(&make, status, reports);
+    replace(&mut status.conditions, unreachable.into_iter().collect());
     if !is_shared.is_empty() {
         let units = listed(is_shared.keys().map(String::as_str));
         let message = format!(
@@ -285,6 +287,26 @@ fn overall(
         conditions.push(make.make(condition::DEGRADED, true, &worst.reason, message));
     }
     conditions
+}
+
+/// Nodes that keep pods though a cluster has not reached them for long: by cluster, and what the first one says.
+fn unreachable(make: &Conditions<'_>, own: &Status, reports: &[Report]) -> Option<Condition> {
+    let own = (CONTROL_CLUSTER, own);
+    let members = reports.iter();
+    let members = members.map(|report| (report.cluster.as_str(), &report.status));
+    let told: Vec<(&str, &Condition)> = std::iter::once(own)
+        .chain(members)
+        .filter_map(|(cluster, status)| {
+            let mut conditions = status.conditions.iter();
+            let found = conditions.find(|found| found.type_ == condition::NODE_UNREACHABLE)?;
+            Some((cluster, found))
+        })
+        .collect();
+    let (first, says) = told.first()?;
+    let clusters = listed(told.iter().map(|(cluster, _)| *cluster));
+    let message = format!("in clusters {clusters}; {first}: {}", says.message);
+    let (type_, reason) = (condition::NODE_UNREACHABLE, reason::NODE_UNREACHABLE);
+    Some(make.make(type_, true, reason, message))
 }
 
 /// Fills in as many units of members as fit, failing ones first.

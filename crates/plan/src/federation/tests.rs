@@ -245,6 +245,37 @@ fn a_status_counts_all_clusters_and_lists_members_out_of_contact_first() {
 }
 
 #[test]
+fn nodes_that_keep_pods_in_members_are_told_of_by_cluster() {
+    let metadata = original(&[]).metadata;
+    let about = About {
+        metadata: &metadata,
+        earlier: &[],
+        now: NOW,
+    };
+    let told = |cluster: &str, conditions: Value| Report {
+        cluster: cluster.into(),
+        generation: Some(1),
+        status: super::status::read(&json!({ "observedGeneration": 1, "conditions": conditions })),
+        away_since: None,
+        problem: None,
+    };
+    let cut = json!([{ "type": condition::NODE_UNREACHABLE, "status": "True", "reason": reason::NODE_UNREACHABLE, "message": "units x", "lastTransitionTime": NOW.to_string() }]);
+    let merged = |reports: &[Report]| {
+        let mut status = Status::default();
+        super::status::merge(&mut status, about, reports, 0);
+        let mut conditions = status.conditions.into_iter();
+        let found = conditions.find(|found| found.type_ == condition::NODE_UNREACHABLE);
+        found.map(|found| found.message)
+    };
+    let reports = [told("a", json!([])), told("b", cut.clone()), told("c", cut)];
+    assert_eq!(
+        merged(&reports).as_deref(),
+        Some("in clusters b, c; b: units x")
+    );
+    assert_eq!(merged(&reports[..1]), None);
+}
+
+#[test]
 fn states_that_do_not_fit_are_left_out_and_counted() {
     let metadata = original(&[]).metadata;
     let about = About {

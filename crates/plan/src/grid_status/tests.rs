@@ -7,6 +7,7 @@ use edgegrid_api::DeploymentGrid;
 use super::*;
 use crate::grid_state::Leaving;
 use crate::rollout::Batch;
+use crate::unreachable::UnreachableNode;
 
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
@@ -242,4 +243,33 @@ fn a_unit_whose_pods_cannot_be_made_is_failing() {
     let status = status_of(&decision([("a".into(), failing)]));
     assert_eq!(status.failing_units[0].reason, reason::NOT_AVAILABLE);
     assert!(status.failing_units[0].message.contains("exceeded quota"));
+}
+
+#[test]
+fn nodes_that_keep_pods_are_named_with_their_units_and_the_ways_out() {
+    let mut decision = decision([("a".into(), unit(State::Settled, true))]);
+    for (unit, node) in [("b", "b-1"), ("a", "a-2"), ("a", "a-1")] {
+        decision.unreachable.insert(UnreachableNode {
+            unit: unit.into(),
+            node: node.into(),
+            since: NOW,
+        });
+    }
+    let status = status_of(&decision);
+    let told = condition_in(&status, condition::NODE_UNREACHABLE);
+    assert_eq!(told.status, "True");
+    for words in [
+        "units a, b:",
+        "nodes a-1, a-2, b-1 ",
+        "`kubectl delete node a-1`",
+        "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+    ] {
+        assert!(told.message.contains(words), "{words}: {}", told.message);
+    }
+    assert_eq!(condition_in(&status, condition::READY).status, "True");
+
+    decision.unreachable.clear();
+    let status = status_of(&decision);
+    let mut types = status.conditions.iter().map(|one| one.type_.as_str());
+    assert!(types.all(|type_| type_ != condition::NODE_UNREACHABLE));
 }

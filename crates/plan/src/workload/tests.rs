@@ -220,3 +220,70 @@ fn replicas_that_we_own_are_handed_over_at_their_live_number() {
         "it is somebody else's already"
     );
 }
+
+/// A DeploymentGrid and a StatefulSetGrid with the same template.
+fn both_kinds(change: impl Fn(&mut Value)) -> [Grid; 2] {
+    let mut object = object(&template());
+    change(&mut object["spec"]);
+    let deployments: DeploymentGrid = serde_json::from_value(object.clone()).unwrap();
+    let stateful_sets: StatefulSetGrid = serde_json::from_value(object).unwrap();
+    [Grid::from(&deployments), Grid::from(&stateful_sets)]
+}
+
+/// The hashes were noted before there was such a field: no workload is written anew, no pod restarts.
+#[test]
+fn a_grid_without_when_unreachable_renders_what_it_always_did() {
+    const DEPLOYMENT: &str = "0db9b06ef8e5afa7bed6296409cff93df0d65dfc8360901f591db5554dd4bd53";
+    const STATEFUL_SET: &str = "e028fd8a88cf4efc1228d9d6c2e79fe49b636a4a9a4752bba2f8c1399bcca3f1";
+    const TEMPLATE: &str = "c692d228522b6505fe9e7f8192db6a52769d0b754fd304c9b0c696d4b50a6ae2";
+    let now = both_kinds(|_| {}).map(|grid| rendered(&grid, "a", None, NOW).unwrap());
+    assert_eq!(
+        now.each_ref().map(|now| now.applied.as_str()),
+        [DEPLOYMENT, STATEFUL_SET]
+    );
+    assert_eq!(now.map(|now| now.template_hash), [TEMPLATE; 2]);
+}
+
+#[test]
+fn when_unreachable_changes_the_tolerations_and_with_them_the_template_but_nothing_else() {
+    let as_written = both_kinds(|_| {}).map(|grid| rendered(&grid, "a", None, NOW).unwrap());
+    let kept = both_kinds(|spec| spec["whenUnreachable"] = json!("Keep"));
+    for (grid, before) in kept.iter().zip(as_written) {
+        let mut after = rendered(grid, "a", None, NOW).unwrap();
+        assert_ne!(
+            after.template_hash, before.template_hash,
+            "the rollout counts it"
+        );
+        let pod = &mut after.body["spec"]["template"]["spec"];
+        let tolerations = pod.as_object_mut().unwrap().remove("tolerations");
+        let forever = json!([{ "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute" }]);
+        assert_eq!(tolerations, Some(forever));
+        assert_eq!(after.body["spec"], before.body["spec"]);
+    }
+    for unchanged in ["Evict", "a value of a newer definition"] {
+        for grid in both_kinds(|spec| spec["whenUnreachable"] = json!(unchanged)) {
+            let spec = rendered(&grid, "a", None, NOW).unwrap().body["spec"].clone();
+            assert!(
+                spec["template"]["spec"]["tolerations"].is_null(),
+                "{spec:#}"
+            );
+        }
+    }
+}
+
+#[test]
+fn templates_of_the_pool_keep_pods_too() {
+    let [grid, _] = both_kinds(|spec| {
+        spec["whenUnreachable"] = json!("Keep");
+        spec["templatePool"] = json!({ "canary": template() });
+        spec["templates"] = json!({ "b": "canary" });
+    });
+    for unit in ["a", "b"] {
+        let wanted = rendered(&grid, unit, None, NOW).unwrap();
+        let tolerations = &wanted.body["spec"]["template"]["spec"]["tolerations"];
+        assert_eq!(
+            tolerations[0]["key"], "node.kubernetes.io/unreachable",
+            "{unit}"
+        );
+    }
+}

@@ -10,6 +10,7 @@ use super::*;
 use crate::failure::{Attempt, Failure, Failures, REMOVAL_ATTEMPT, Refusal};
 use crate::grid_state::SettledAt;
 use crate::step::{Claim, Step};
+use crate::unreachable::UnreachableNode;
 
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 const GRACE: Duration = Duration::from_mins(5);
@@ -70,6 +71,7 @@ impl Memory {
             failures: &self.failures,
             settled: &self.settled,
             unit_grace: GRACE,
+            unreachable: Vec::new(),
         }
     }
 }
@@ -333,4 +335,36 @@ fn a_unit_that_may_have_been_changed_counts_against_the_rollout() {
         (state(&next, "a"), state(&next, "b")),
         (&State::Pending, &State::Waiting)
     );
+}
+
+/// The node of unit `a`, not reached for so many minutes.
+fn cut_off(minutes: i64) -> UnreachableNode {
+    UnreachableNode {
+        unit: "a".into(),
+        node: "a-1".into(),
+        since: NOW - jiff::Span::new().minutes(minutes),
+    }
+}
+
+#[test]
+fn a_node_that_keeps_pods_is_told_of_after_ten_minutes_and_looked_at_again_only_then() {
+    let memory = Memory::empty();
+    let decided = |when: Value, minutes: &[i64]| {
+        let grid = grid_with(|grid| grid["spec"]["whenUnreachable"] = when);
+        let mut world = memory.world(&[], vec![]);
+        world.unreachable = minutes.iter().copied().map(cut_off).collect();
+        let decision = decide(&grid, &world, NOW);
+        (decision.unreachable.len(), decision.plan.recheck)
+    };
+    let minutes = |count| Some(Duration::from_mins(count));
+    let keep = || json!("Keep");
+    assert_eq!(decided(keep(), &[]), (0, None));
+    assert_eq!(decided(keep(), &[0]), (0, minutes(10)));
+    assert_eq!(decided(keep(), &[9, 3]), (0, minutes(1)));
+    assert_eq!(decided(keep(), &[10]), (1, None));
+    assert_eq!(decided(keep(), &[600, 4]), (1, minutes(6)));
+    // Where pods are evicted, there is nothing to say.
+    assert_eq!(decided(json!("Evict"), &[600, 4]), (0, None));
+    let absent = decide(&grid(), &memory.world(&[], vec![]), NOW);
+    assert!(absent.unreachable.is_empty());
 }

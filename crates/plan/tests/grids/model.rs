@@ -220,6 +220,7 @@ impl Model {
             failures: &self.failures,
             settled: &self.settled,
             unit_grace: GRACE,
+            unreachable: Vec::new(),
         };
         decide(grid, &world, self.now)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use edgegrid_api::WhenUnreachable;
 use edgegrid_api::names::{annotation, label};
 use edgegrid_plan::ObjectKind;
 use edgegrid_plan::grid_state::State;
@@ -23,6 +24,7 @@ enum Happening {
     Template(&'static str, Option<i64>),
     Canary(Option<&'static str>),
     GridLabel(Option<&'static str>),
+    WhenUnreachable(Option<&'static str>),
     Rollout(Option<i32>, bool),
     Meddle(&'static str, Meddling),
     Foreign(&'static str),
@@ -75,6 +77,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => (one_of(&["web:1", "web:2", "web:3"]), replicas).prop_map(|(image, count)| Happening::Template(image, count)),
         1 => one_of(&[None, Some("a"), Some("b")]).prop_map(Happening::Canary),
         1 => one_of(&[None, Some("x"), Some("y")]).prop_map(Happening::GridLabel),
+        1 => one_of(&[None, Some("Keep"), Some("Evict")]).prop_map(Happening::WhenUnreachable),
         2 => (one_of(&[None, Some(1), Some(2)]), prop::bool::weighted(0.2)).prop_map(|(max, paused)| Happening::Rollout(max, paused)),
         3 => (one_of(&NAMES), meddling()).prop_map(|(name, how)| Happening::Meddle(name, how)),
         1 => one_of(&NAMES).prop_map(Happening::Foreign),
@@ -99,6 +102,9 @@ fn happen(model: &mut Model, what: &Happening) {
         }),
         Happening::GridLabel(value) => model.edit_grid(|grid| {
             grid["metadata"]["labels"] = value.map_or(json!({}), |value| json!({ "team": value }));
+        }),
+        Happening::WhenUnreachable(value) => model.edit_grid(|grid| {
+            grid["spec"]["whenUnreachable"] = json!(value);
         }),
         Happening::Rollout(max, paused) => {
             // Fewer places than units in flight is nobody's fault.
@@ -209,6 +215,9 @@ fn check_settled(model: &Model) {
             "{unit}"
         );
         assert_eq!(pods["nodeSelector"], json!({ "zone": unit }));
+        let forever = json!([{ "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute" }]);
+        let is_kept = grid.when_unreachable == Some(WhenUnreachable::Keep);
+        assert_eq!(pods.get("tolerations"), is_kept.then_some(&forever));
         if let Some(replicas) = template.replicas() {
             assert_eq!(stored["spec"]["replicas"], replicas);
         }
