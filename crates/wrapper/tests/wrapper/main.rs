@@ -8,6 +8,7 @@ mod changes;
 mod cloud;
 mod cut_off;
 mod fuzz;
+mod gone;
 mod history;
 mod ingress;
 mod lines;
