@@ -27,6 +27,7 @@ pub(crate) struct Metrics {
     ready: Gauge,
     age: Gauge,
     feeds: Family<Labels, Gauge>,
+    nodes_in_grace: Gauge,
     aliases: Gauge,
     aliases_left_out: Gauge,
 }
@@ -49,6 +50,7 @@ impl Metrics {
             ready: Gauge::default(),
             age: Gauge::default(),
             feeds: Family::default(),
+            nodes_in_grace: Gauge::default(),
             aliases: Gauge::default(),
             aliases_left_out: Gauge::default(),
         };
@@ -118,6 +120,11 @@ impl Metrics {
             self.feeds.clone(),
         );
         to.register(
+            "nodes_in_grace",
+            "Nodes that are gone and count for the grace as if they were there",
+            self.nodes_in_grace.clone(),
+        );
+        to.register(
             "aliases",
             "Short names of pods in the view",
             self.aliases.clone(),
@@ -144,6 +151,7 @@ impl Metrics {
         self.malformed.set(signed(figures.malformed_services));
         self.ready.set(i64::from(figures.ready));
         self.age.set(signed(figures.age));
+        self.nodes_in_grace.set(signed(figures.nodes_in_grace));
         self.aliases.set(signed(figures.aliases));
         self.aliases_left_out.set(signed(figures.aliases_left_out));
         self.feeds.clear();

@@ -10,6 +10,7 @@
 
 mod changes;
 pub(crate) mod empty_list;
+mod grace;
 mod history;
 pub(crate) mod listing;
 mod naming;
@@ -24,6 +25,8 @@ mod wanted;
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::index::Index;
+use crate::index::absent::AbsentPeers;
+use crate::index::own_node::OwnNode;
 use crate::index::sets::Stamped;
 use crate::index::slice_entry::SliceEntry;
 use crate::kinds::ServedKind;
@@ -71,6 +74,12 @@ pub(crate) struct Publisher {
     renamed: Notify,
     clock: Clock,
     node: String,
+    /// How long what is gone of Nodes counts as if it were there.
+    node_grace: Duration,
+    /// Tells whoever ends graces that there is another, or one less.
+    grace_changed: Notify,
+    /// How often the own Node was gone.
+    own_node_gone: watch::Sender<u64>,
     /// Shared with lists in the making: what they have packed is known to nobody else yet.
     packing: Arc<()>,
 }
@@ -110,6 +119,12 @@ struct Inner {
     /// Whether everything needed has been seen once; from then on the view is served.
     open: bool,
     history: History,
+    own: OwnNode,
+    absent: AbsentPeers,
+    /// Whether one of them has changed in a way that outlives this process.
+    grace_changed: bool,
+    /// Whether the own Node is gone that was there before.
+    own_went: bool,
 }
 
 /// How far a feed has come.
@@ -141,6 +156,9 @@ impl Publisher {
             renamed: Notify::new(),
             clock,
             node: node.to_owned(),
+            node_grace: Duration::ZERO,
+            grace_changed: Notify::new(),
+            own_node_gone: watch::Sender::new(0),
             packing: Arc::default(),
         };
         publisher.publish_wanted(&mut publisher.inner());
@@ -244,6 +262,11 @@ impl Publisher {
         guard: &mut EmptyListGuard,
     ) -> ListOutcome {
         let mut inner = self.inner();
+        if let Feed::Absent(node) = feed
+            && inner.absent.is_outdated(node, revision)
+        {
+            return ListOutcome::Outdated;
+        }
         let loses_everything = inner.is_synced(feed) && listing.is_empty() && inner.knows_any(feed);
         let outcome = guard.outcome(loses_everything, revision);
         if outcome == ListOutcome::Accepted {
@@ -263,8 +286,9 @@ impl Publisher {
         }
         let touched = match listing.items {
             Items::SliceEntries(source, entries) => inner.relist_entries(source, entries),
-            Items::Plain(objects) => inner.relist_plain(feed, objects),
-            Items::Nodes(nodes) => inner.relist_nodes(feed, &nodes),
+            Items::Plain(objects) => inner.relist_plain(feed, objects, self.grace()),
+            Items::Nodes(nodes) => inner.relist_nodes(feed, nodes, revision, self.grace()),
+            Items::Absent(node) => inner.absent_answered(feed, node, revision),
             Items::Sets(sets) => inner.relist_sets(feed, sets),
         };
         let progress = inner.feeds.entry(feed.clone()).or_default();
@@ -286,10 +310,22 @@ impl Publisher {
             },
             Feed::Peers { .. } | Feed::Unit(_) => {
                 let node = NodeName::read(json)?;
-                let member = what == EventKind::Applied && node.is_in(feed);
-                let touched = inner.node_event(feed, node.name(), member);
+                let touched = match what {
+                    EventKind::Applied => inner.node_event(feed, node.name(), node.is_in(feed)),
+                    EventKind::Deleted => inner.node_deleted(feed, &node, self.grace()),
+                };
                 self.finish(&mut inner, touched);
                 node.revision().to_owned()
+            }
+            Feed::Absent(name) => {
+                let node = NodeName::read(json)?;
+                let revision = node.revision().to_owned();
+                if node.name() == name {
+                    let seen = (what == EventKind::Applied).then(|| node.seen());
+                    let touched = inner.absent_answered(feed, seen, &revision);
+                    self.finish(&mut inner, touched);
+                }
+                revision
             }
             Feed::Sets(_) | Feed::SuperEdgeSets => {
                 let set = Stamped::read(feed, json)?;
@@ -343,7 +379,11 @@ impl Publisher {
         }
         let mut touched = Touched::default();
         let object = (what == EventKind::Applied).then_some(object);
-        inner.set_plain(kind, &key, object, &mut touched);
+        if kind == ServedKind::Nodes {
+            inner.set_own_node(object, self.grace(), &mut touched);
+        } else {
+            inner.set_plain(kind, &key, object, &mut touched);
+        }
         self.finish(inner, touched);
         Ok(revision)
     }
@@ -352,6 +392,7 @@ impl Publisher {
     fn finish(&self, inner: &mut Inner, touched: Touched<'_>) {
         self.settle(inner, touched);
         self.publish_wanted(inner);
+        self.publish_grace(inner);
     }
 
     /// Filters what is touched and commits all of it at once.
@@ -386,6 +427,7 @@ impl Publisher {
 
     /// Publishes which feeds are needed, and forgets how far the others had come.
     fn publish_wanted(&self, inner: &mut Inner) {
+        inner.forget_absent();
         let wanted = inner.wanted();
         self.wanted.send_if_modified(|current| {
             if current.keys().eq(&wanted) {
@@ -424,6 +466,10 @@ impl Inner {
             keys: None,
             open: false,
             history: History::default(),
+            own: OwnNode::default(),
+            absent: AbsentPeers::default(),
+            grace_changed: false,
+            own_went: false,
         }
     }
 }

@@ -17,7 +17,10 @@ mod image;
 mod reserve;
 
 pub(crate) use file::{Damaged, load, save};
-pub(crate) use image::{FeedMeta, Image, Meta, NodeSet, Record, StampedSets};
+pub(crate) use image::{
+    AbsentRecord, FeedMeta, GraceRecords, Image, KeptLabelRecord, Meta, NodeSet, Record,
+    StampedSets,
+};
 pub(crate) use reserve::Reserve;
 
 /// Name of the file.

@@ -1,12 +1,13 @@
 //! Gone is not moved: what happens to a view when Node objects are deleted, come back, or lose their labels.
 
+use crate::Running;
 use crate::asking::{SLICES, get, nodes, ready, sees, two_units};
 use crate::cloud::{Cloud, Odd, node};
 use crate::cut_off::on_disk;
 use crate::mirror::{Mirror, Style};
-use crate::{Running, eventually};
-use edgegrid_wrapper::ServedKind;
+use edgegrid_wrapper::{Config, ServedKind};
 use http::StatusCode;
+use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -93,6 +94,8 @@ async fn an_own_node_that_is_gone_is_served_until_the_grace_is_over() {
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
     assert_eq!(shown(&client).await, BOTH);
     sleep(REST).await;
+    // Its watch may have come to its own end just before.
+    own.pump(&mut |_| {}).await;
     own.pump(&mut |_| {}).await;
     assert!(own.objects.is_empty(), "clients see it deleted");
     assert_eq!(get(&client, OWN).await.0, StatusCode::NOT_FOUND);
@@ -302,4 +305,66 @@ async fn an_own_node_that_no_snapshot_and_no_server_knows_is_shown_nothing() {
     let client = ready(&running).await;
     assert!(shown(&client).await.is_empty());
     assert_eq!(get(&client, OWN).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_grace_what_is_gone_loses_its_place_at_once() {
+    let cloud = two_units();
+    let config = Config {
+        node_grace: Duration::ZERO,
+        ..Config::new("a-0")
+    };
+    let running = Running::with(&config, cloud.client());
+    let client = ready(&running).await;
+    delete(&cloud, "a-1");
+    sleep(AT_ONCE).await;
+    assert_eq!(shown(&client).await, ["a-0"]);
+    delete(&cloud, "a-0");
+    sleep(AT_ONCE).await;
+    assert!(shown(&client).await.is_empty());
+    assert_eq!(get(&client, OWN).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_counts_though_it_is_gone_is_told() {
+    let (cloud, _running, client) = site(None).await;
+    let told = async || {
+        let (_, text) = get(&client, "/metrics").await;
+        let text = text.as_str().unwrap().to_owned();
+        let gauge = "edgegrid_wrapper_nodes_in_grace ";
+        let count = text.lines().find_map(|line| line.strip_prefix(gauge));
+        let (_, view) = get(&client, "/debug/view").await;
+        (count.unwrap().to_owned(), view["nodeGrace"].clone())
+    };
+    assert_eq!(told().await, ("0".to_owned(), json!([])));
+    delete(&cloud, "a-0");
+    delete(&cloud, "a-1");
+    sleep(Duration::from_secs(10)).await;
+    let (count, lines) = told().await;
+    assert_eq!(count, "2");
+    for (line, text) in [
+        (0, "own Node a-0 is gone"),
+        (1, "Node a-1 of unit=a is gone"),
+    ] {
+        assert!(lines[line].as_str().unwrap().contains(text), "{lines}");
+    }
+    let events = |cloud: &Cloud| {
+        let requests = cloud.requests.lock().unwrap();
+        let events = requests.iter().filter(|uri| uri.ends_with("/events"));
+        events.count()
+    };
+    assert_eq!(events(&cloud), 1, "one Event for the own Node");
+    put(&cloud, "a-0", "a-0-2", &[]);
+    sleep(AT_ONCE).await;
+    let (_, lines) = told().await;
+    assert!(
+        lines[0]
+            .as_str()
+            .unwrap()
+            .contains("came back without unit: a counts"),
+        "{lines}"
+    );
+    sleep(Duration::from_mins(6)).await;
+    assert_eq!(told().await, ("0".to_owned(), json!([])));
+    assert_eq!(events(&cloud), 1);
 }

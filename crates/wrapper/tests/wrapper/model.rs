@@ -13,6 +13,7 @@ use edgegrid_wrapper::{Config, ServedKind};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const OWN: &str = "a-0";
@@ -37,6 +38,8 @@ const KEYS: [Option<&str>; 6] = [
     Some("[\"nonsense"),
     Some("[\"missing\"]"),
 ];
+/// What is gone counts for so long: shorter than it takes to settle.
+const NODE_GRACE: Duration = Duration::from_secs(20);
 const HEADLESS: &str = "labelSelector=!service.kubernetes.io/headless";
 
 /// Repeatable random numbers.
@@ -83,7 +86,12 @@ impl World {
             &json!({ "metadata": { "name": "default" } }),
         );
         let disk = tempfile::tempdir().unwrap();
-        let running = Running::start(OWN, cloud.client(), Some(disk.path()));
+        let config = Config {
+            state: Some(disk.path().to_owned()),
+            node_grace: NODE_GRACE,
+            ..Config::new(OWN)
+        };
+        let running = Running::with(&config, cloud.client());
         let client = || running.client();
         let path = ServedKind::Slices.path();
         let slices = (0..8).map(|at| {
@@ -226,6 +234,7 @@ impl World {
         let config = Config {
             state: Some(self.disk.path().to_owned()),
             stream_lists: self.random.below(2) == 0,
+            node_grace: NODE_GRACE,
             ..Config::new(OWN)
         };
         let running = Running::with(&config, self.cloud.client());
