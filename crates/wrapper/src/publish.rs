@@ -25,14 +25,13 @@ mod wanted;
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
 use crate::index::Index;
-use crate::index::absent::AbsentPeers;
-use crate::index::own_node::OwnNode;
 use crate::index::sets::Stamped;
 use crate::index::slice_entry::SliceEntry;
 use crate::kinds::ServedKind;
 use crate::tokens::Keys;
 use edgegrid_listwatch::{Reader, Store};
 use empty_list::{EmptyListGuard, ListOutcome};
+use grace::NodeGrace;
 use history::History;
 pub(crate) use history::KnownHistory;
 use jiff::{SignedDuration, Timestamp};
@@ -119,12 +118,7 @@ struct Inner {
     /// Whether everything needed has been seen once; from then on the view is served.
     open: bool,
     history: History,
-    own: OwnNode,
-    absent: AbsentPeers,
-    /// Whether one of them has changed in a way that outlives this process.
-    grace_changed: bool,
-    /// Whether the own Node is gone that was there before.
-    own_went: bool,
+    grace: NodeGrace,
 }
 
 /// How far a feed has come.
@@ -263,7 +257,7 @@ impl Publisher {
     ) -> ListOutcome {
         let mut inner = self.inner();
         if let Feed::Absent(node) = feed
-            && inner.absent.is_outdated(node, revision)
+            && inner.grace.absent.is_outdated(node, revision)
         {
             return ListOutcome::Outdated;
         }
@@ -466,10 +460,7 @@ impl Inner {
             keys: None,
             open: false,
             history: History::default(),
-            own: OwnNode::default(),
-            absent: AbsentPeers::default(),
-            grace_changed: false,
-            own_went: false,
+            grace: NodeGrace::default(),
         }
     }
 }

@@ -148,7 +148,7 @@ impl Inner {
             for node in self.index.other_peers(key, value) {
                 let absence = Absence::new(value, None, revision, grace);
                 if nodes.contains(&node) {
-                    self.grace_changed |= self.absent.remove(&node, key);
+                    self.grace.changed |= self.grace.absent.remove(&node, key);
                 } else if self.add_absent(&node, key, absence, grace) {
                     nodes.insert(node);
                 }
@@ -193,7 +193,7 @@ impl Inner {
             self.index.names.known(name)
         };
         if let Feed::Peers { key, .. } = feed {
-            self.grace_changed |= self.absent.remove(name, key);
+            self.grace.changed |= self.grace.absent.remove(name, key);
         }
         let mut touched = Touched::default();
         match (feed, number) {

@@ -4,8 +4,8 @@ use super::plain::{Effect, Plain};
 use super::rendered::Touched;
 use super::{Inner, Publisher};
 use crate::feed::Feed;
-use crate::index::absent::{Absence, Answer, SeenNode};
-use crate::index::own_node::{Grace, KeptLabel};
+use crate::index::absent::{Absence, AbsentPeers, Answer, SeenNode};
+use crate::index::own_node::{Grace, KeptLabel, OwnNode};
 use crate::kinds::ServedKind;
 use crate::snapshot::{AbsentRecord, GraceRecords, KeptLabelRecord};
 use jiff::{SignedDuration, Timestamp};
@@ -16,6 +16,17 @@ use tokio::time::{Instant, sleep_until};
 
 /// No grace is longer.
 const MAX_GRACE: Duration = Duration::from_hours(24 * 365);
+
+/// What is known of Nodes that are gone, or may be.
+#[derive(Debug, Default)]
+pub(super) struct NodeGrace {
+    pub(super) own: OwnNode,
+    pub(super) absent: AbsentPeers,
+    /// Whether something has changed of it that outlives this process.
+    pub(super) changed: bool,
+    /// Whether the own Node is gone that was there before.
+    own_went: bool,
+}
 
 impl Publisher {
     /// The same, with what is gone of Nodes counting for a while.
@@ -39,7 +50,7 @@ impl Publisher {
 
     /// The uid of the own Node as it was seen last.
     pub(crate) fn own_uid(&self) -> Option<String> {
-        self.inner().own.uid().map(str::to_owned)
+        self.inner().grace.own.uid().map(str::to_owned)
     }
 
     /// How long what is gone of Nodes counts.
@@ -69,20 +80,20 @@ impl Publisher {
         let now = Instant::now();
         let mut touched = Touched::default();
         inner.expire_own_node(now, &mut touched);
-        for (node, key) in inner.absent.expire(now) {
+        for (node, key) in inner.grace.absent.expire(now) {
             tracing::warn!(%node, %key, "peer is gone and its grace is over, or nobody says where it is: leaving its endpoints out");
             inner.drop_peer(&node, &key, &mut touched);
         }
-        inner.grace_changed = true;
+        inner.grace.changed = true;
         self.finish(&mut inner, touched);
     }
 
     /// Wakes whoever ends graces, and has a snapshot written: a grace goes on over restarts.
     pub(super) fn publish_grace(&self, inner: &mut Inner) {
-        if std::mem::take(&mut inner.own_went) {
+        if std::mem::take(&mut inner.grace.own_went) {
             self.own_node_gone.send_modify(|times| *times += 1);
         }
-        if std::mem::take(&mut inner.grace_changed) {
+        if std::mem::take(&mut inner.grace.changed) {
             self.grace_changed.notify_one();
             self.changes.send_modify(|changes| changes.view += 1);
         }
@@ -100,7 +111,7 @@ impl Publisher {
                     (label.key.clone(), KeptLabel { value, until })
                 });
                 let labels = labels.collect();
-                inner.own.resume(records.own.map(until), labels);
+                inner.grace.own.resume(records.own.map(until), labels);
             }
             Feed::Peers { key, value } => {
                 for record in records.peers.iter().filter(|record| record.key == *key) {
@@ -115,7 +126,7 @@ impl Publisher {
         }
         let mut touched = Touched::default();
         inner.expire_own_node(Instant::now(), &mut touched);
-        inner.grace_changed = true;
+        inner.grace.changed = true;
         self.finish(&mut inner, touched);
     }
 
@@ -140,7 +151,7 @@ impl Inner {
         grace: Grace,
         touched: &mut Touched<'_>,
     ) {
-        let before = self.own.deadline();
+        let before = self.grace.own.deadline();
         match object {
             Some(Plain {
                 key,
@@ -148,12 +159,12 @@ impl Inner {
                 effect: Effect::Node(SeenNode { uid, labels }),
                 ..
             }) => {
-                self.own.applied(&uid, labels, grace.until);
+                self.grace.own.applied(&uid, labels, grace.until);
                 self.write_plain(&key, Some(text), touched);
             }
             _ => {
-                if self.own.deleted(grace.until) && grace.until > grace.now {
-                    self.own_went = true;
+                if self.grace.own.deleted(grace.until) && grace.until > grace.now {
+                    self.grace.own_went = true;
                     let seconds = grace.until.duration_since(grace.now).as_secs();
                     tracing::warn!(
                         node = self.index.own_name(),
@@ -164,12 +175,12 @@ impl Inner {
             }
         }
         self.expire_own_node(grace.now, touched);
-        self.grace_changed |= self.own.deadline() != before;
+        self.grace.changed |= self.grace.own.deadline() != before;
     }
 
     /// Ends what is over of the own Node, and has the view follow.
     fn expire_own_node(&mut self, now: Instant, touched: &mut Touched<'_>) {
-        if self.own.expire(now) {
+        if self.grace.own.expire(now) {
             let key = ServedKind::Nodes
                 .resource()
                 .key(None, self.index.own_name());
@@ -179,7 +190,7 @@ impl Inner {
             );
             self.write_plain(&key, None, touched);
         }
-        touched.add_moved(self.index.set_labels(self.own.effective_labels()));
+        touched.add_moved(self.index.set_labels(self.grace.own.effective_labels()));
     }
 
     /// Takes note that a node is missing in a set; true if it counts as a peer all the same.
@@ -190,8 +201,8 @@ impl Inner {
         absence: Absence,
         grace: Grace,
     ) -> bool {
-        self.grace_changed = true;
-        self.absent.add(node, key, absence, grace.now)
+        self.grace.changed = true;
+        self.grace.absent.add(node, key, absence, grace.now)
     }
 
     /// Takes note of what is said of a node that is missing in sets.
@@ -206,11 +217,11 @@ impl Inner {
             return touched;
         };
         let revision = revision.parse().ok();
-        for key in self.absent.answered(name, Answer { revision, node }) {
+        for key in self.grace.absent.answered(name, Answer { revision, node }) {
             tracing::info!(node = %name, %key, "Node is there and has another value now: leaving its endpoints out");
             self.drop_peer(name, &key, &mut touched);
         }
-        self.grace_changed = true;
+        self.grace.changed = true;
         touched
     }
 
@@ -225,12 +236,13 @@ impl Inner {
     /// Forgets what is missing in sets that are needed no more.
     pub(super) fn forget_absent(&mut self) {
         let index = &self.index;
-        self.absent
+        self.grace
+            .absent
             .retain(|node, key, absence| index.is_peer(key, &absence.value, node));
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.own.deadline(), self.absent.deadline()];
+        let deadlines = [self.grace.own.deadline(), self.grace.absent.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -241,21 +253,30 @@ impl Inner {
             let passed = grace.saturating_sub(until.saturating_duration_since(at));
             now - SignedDuration::try_from(passed).unwrap_or_default()
         };
-        let labels = self.own.kept().iter().map(|(key, kept)| KeptLabelRecord {
-            key: key.clone(),
-            value: kept.value.clone(),
-            since: since(kept.until),
-        });
-        let peers = self.absent.iter().map(|(node, key, absence)| AbsentRecord {
-            node: node.to_owned(),
-            key: key.to_owned(),
-            uid: absence.uid.clone(),
-            revision: absence.revision,
-            gone: absence.answer_by.is_none(),
-            since: since(absence.until),
-        });
+        let labels = self
+            .grace
+            .own
+            .kept()
+            .iter()
+            .map(|(key, kept)| KeptLabelRecord {
+                key: key.clone(),
+                value: kept.value.clone(),
+                since: since(kept.until),
+            });
+        let peers = self
+            .grace
+            .absent
+            .iter()
+            .map(|(node, key, absence)| AbsentRecord {
+                node: node.to_owned(),
+                key: key.to_owned(),
+                uid: absence.uid.clone(),
+                revision: absence.revision,
+                gone: absence.answer_by.is_none(),
+                since: since(absence.until),
+            });
         GraceRecords {
-            own: self.own.gone_until().map(since),
+            own: self.grace.own.gone_until().map(since),
             labels: labels.collect(),
             peers: peers.collect(),
         }
@@ -272,20 +293,21 @@ impl Inner {
         }
         // What is over by now goes with the next look at the clock.
         absence.until = absence.until.max(grace.now + Duration::from_millis(1));
-        self.absent
+        self.grace
+            .absent
             .add(&record.node, &record.key, absence, grace.now);
     }
 
     /// The nodes of which something counts though it is gone.
     pub(super) fn nodes_in_grace(&self) -> usize {
-        let peers: BTreeSet<&str> = self.absent.iter().map(|(node, ..)| node).collect();
-        let is_own = self.own.gone_until().is_some() || !self.kept_labels().is_empty();
+        let peers: BTreeSet<&str> = self.grace.absent.iter().map(|(node, ..)| node).collect();
+        let is_own = self.grace.own.gone_until().is_some() || !self.kept_labels().is_empty();
         peers.len() + usize::from(is_own)
     }
 
     /// Kept labels of the own Node that some Service asks for.
     fn kept_labels(&self) -> BTreeMap<&str, &KeptLabel> {
-        let kept = self.own.kept().iter();
+        let kept = self.grace.own.kept().iter();
         kept.filter(|(key, _)| self.index.uses(key))
             .map(|(key, kept)| (&**key, kept))
             .collect()
@@ -298,7 +320,7 @@ impl Inner {
         };
         let own = self.index.own_name();
         let mut lines = Vec::new();
-        if let Some(until) = self.own.gone_until() {
+        if let Some(until) = self.grace.own.gone_until() {
             let left = left(until);
             lines.push(format!(
                 "own Node {own} is gone: its labels count and it is served {left}"
@@ -311,7 +333,7 @@ impl Inner {
                 ));
             }
         }
-        for (node, key, absence) in self.absent.iter() {
+        for (node, key, absence) in self.grace.absent.iter() {
             let value = &absence.value;
             lines.push(match absence.answer_by {
                 Some(_) => format!("Node {node} left {key}={value}: asking whether it is gone"),

@@ -16,6 +16,7 @@ impl Inner {
             value,
         });
         let absent = self
+            .grace
             .absent
             .asked()
             .map(|node| Feed::Absent(node.to_owned()));
