@@ -164,7 +164,7 @@ impl Inner {
             }
             _ => {
                 if self.grace.own.deleted(grace.until) && grace.until > grace.now {
-                    self.grace.own_went = true;
+                    (self.grace.own_went, self.grace.changed) = (true, true);
                     let seconds = grace.until.duration_since(grace.now).as_secs();
                     tracing::warn!(
                         node = self.index.own_name(),

@@ -368,3 +368,43 @@ async fn what_counts_though_it_is_gone_is_told() {
     assert_eq!(told().await, ("0".to_owned(), json!([])));
     assert_eq!(events(&cloud), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_missing_in_the_old_site_says_nothing_in_the_new_one() {
+    let (cloud, _running, client) = site(None).await;
+    delete(&cloud, "a-1");
+    sleep(Duration::from_mins(1)).await;
+    put(&cloud, "a-1", "a-1-2", &[("unit", "b")]);
+    put(&cloud, "a-0", "a-0-1", &[("unit", "b")]);
+    let all = ["a-0", "a-1", "b-0"];
+    sees(&client, SLICES, &all).await;
+    sleep(Duration::from_mins(6)).await;
+    assert_eq!(shown(&client).await, all);
+    assert_eq!(get(&client, "/debug/view").await.1["nodeGrace"], json!([]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_lite_apiserver_gone_and_moved_are_told_apart_too() {
+    let cloud = two_units().behind_lite_apiserver();
+    let running = Running::start("a-0", cloud.client(), None);
+    let client = ready(&running).await;
+    sees(&client, SLICES, &BOTH).await;
+    sleep(Duration::from_secs(3)).await;
+    let minute = Duration::from_mins(1);
+    delete(&cloud, "a-1");
+    sleep(minute).await;
+    cloud.cut(true);
+    sleep(minute).await;
+    assert_eq!(
+        shown(&client).await,
+        BOTH,
+        "its answer is kept while cut off"
+    );
+    put(&cloud, "a-1", "a-1-2", &[("unit", "a")]);
+    cloud.cut(false);
+    sleep(6 * minute).await;
+    assert_eq!(shown(&client).await, BOTH, "it came back");
+    put(&cloud, "a-1", "a-1-2", &[("unit", "b")]);
+    sleep(AT_ONCE).await;
+    assert_eq!(shown(&client).await, ["a-0"], "it has moved");
+}
