@@ -107,9 +107,14 @@ impl Absence {
         }
     }
 
+    /// When it is over: the wait for an answer, or the grace.
+    fn deadline(&self) -> Instant {
+        let answer_by = self.answer_by.unwrap_or(self.until);
+        answer_by.min(self.until)
+    }
+
     fn is_over(&self, now: Instant) -> bool {
-        let is_unanswered = self.answer_by.is_some_and(|by| by <= now);
-        is_unanswered || self.until <= now
+        self.deadline() <= now
     }
 }
 
@@ -186,14 +191,8 @@ impl AbsentPeers {
 
     /// When the next thing is over.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let all = self.iter().map(|(.., absence)| absence);
-        all.map(|absence| {
-            absence
-                .answer_by
-                .unwrap_or(absence.until)
-                .min(absence.until)
-        })
-        .min()
+        let all = self.iter();
+        all.map(|(.., absence)| absence.deadline()).min()
     }
 
     /// The nodes to ask for.

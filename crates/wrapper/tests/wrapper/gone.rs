@@ -278,6 +278,27 @@ async fn a_restart_while_cut_off_does_not_make_the_grace_longer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn that_a_node_is_gone_is_on_disk_though_nobody_sees_a_change() {
+    let disk = tempfile::tempdir().unwrap();
+    let (cloud, running, _) = site(Some(disk.path())).await;
+    on_disk(disk.path()).await;
+    for name in BOTH {
+        delete(&cloud, name);
+    }
+    sleep(Duration::from_secs(10)).await;
+    cloud.cut(true);
+    running.crash().await;
+    let running = Running::start("a-0", cloud.client(), Some(disk.path()));
+    let client = ready(&running).await;
+    sleep(Duration::from_mins(4)).await;
+    assert_eq!(shown(&client).await, BOTH);
+    assert_eq!(get(&client, OWN).await.0, StatusCode::OK);
+    sleep(Duration::from_mins(1)).await;
+    assert!(shown(&client).await.is_empty());
+    assert_eq!(get(&client, OWN).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_vanished_while_the_agent_was_down_has_the_whole_grace() {
     let disk = tempfile::tempdir().unwrap();
     let (cloud, running, _) = site(Some(disk.path())).await;

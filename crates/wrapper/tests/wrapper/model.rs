@@ -17,7 +17,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const OWN: &str = "a-0";
-/// These never move, so that what is foreign stays foreign.
+/// These never move, so that what is foreign stays foreign. The own node comes and goes.
 const FIXED: [(&str, &str); 5] = [
     ("a-0", "a"),
     ("a-1", "a"),
@@ -209,6 +209,9 @@ impl World {
     }
 
     fn change_node(&mut self) {
+        if self.random.below(4) == 0 {
+            return self.change_own_node();
+        }
         let name = self.random.pick(&MOVERS);
         match self.random.below(4) {
             0 => self.cloud.delete(ServedKind::Nodes, None, name),
@@ -219,6 +222,21 @@ impl World {
                     .put(ServedKind::Nodes, &unit_node(name, Some(unit)));
             }
         }
+    }
+
+    /// The own node never has another unit, so that what is foreign stays foreign.
+    fn change_own_node(&mut self) {
+        let known = self.cloud.get(ServedKind::Nodes, None, OWN);
+        let unit = match self.random.below(4) {
+            0 => return self.cloud.delete(ServedKind::Nodes, None, OWN),
+            1 => None,
+            _ => Some("a"),
+        };
+        let mut node = unit_node(OWN, unit);
+        let uid = known.map(|known| known["metadata"]["uid"].clone());
+        let uid = uid.filter(|uid| uid.is_string());
+        node["metadata"]["uid"] = uid.unwrap_or_else(|| self.counter.to_string().into());
+        self.cloud.put(ServedKind::Nodes, &node);
     }
 
     async fn restart(&mut self) {
