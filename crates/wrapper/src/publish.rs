@@ -256,11 +256,6 @@ impl Publisher {
         guard: &mut EmptyListGuard,
     ) -> ListOutcome {
         let mut inner = self.inner();
-        if let Feed::Absent(node) = feed
-            && inner.grace.absent.is_outdated(node, revision)
-        {
-            return ListOutcome::Outdated;
-        }
         let loses_everything = inner.is_synced(feed) && listing.is_empty() && inner.knows_any(feed);
         let outcome = guard.outcome(loses_everything, revision);
         if outcome == ListOutcome::Accepted {

@@ -9,8 +9,6 @@ pub(crate) enum ListOutcome {
     Accepted,
     /// It is empty though something is known: nothing has changed, list again.
     NeedsConfirmation,
-    /// It is older than what it was asked for: nothing has changed, list again.
-    Outdated,
 }
 
 /// Remembers, for one feed, whether the last list was suspiciously empty.

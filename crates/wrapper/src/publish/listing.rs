@@ -170,3 +170,20 @@ pub(crate) fn is_older(one: &str, other: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_nodes_that_nobody_asked_for_none_is_the_one_that_was() {
+        let feed = Feed::Absent("x".to_owned());
+        let mut listing = Listing::new(&feed, &Arc::default());
+        for (name, is_empty) in [("y", true), ("x", false)] {
+            let node = format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}"}}}}"#);
+            let mut names = NodeNames::default();
+            listing.push(&feed, node.as_bytes(), &mut names).unwrap();
+            assert_eq!(listing.is_empty(), is_empty, "{name}");
+        }
+    }
+}

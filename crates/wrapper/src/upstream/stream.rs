@@ -133,7 +133,6 @@ impl Upstream {
         match self.publisher.relist(feed, listing, revision, guard) {
             ListOutcome::Accepted => Ok(()),
             ListOutcome::NeedsConfirmation => Err(ReadError::EmptyList),
-            ListOutcome::Outdated => Err(ReadError::Outdated),
         }
     }
 

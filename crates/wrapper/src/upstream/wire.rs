@@ -28,8 +28,6 @@ pub(super) enum ReadError {
     ServerError(String),
     #[error("the list is empty though objects are known, listing again before it counts")]
     EmptyList,
-    #[error("the answer is older than the change that it was asked for, listing again")]
-    Outdated,
 }
 
 impl ReadError {
@@ -37,10 +35,7 @@ impl ReadError {
     pub(super) fn keeps_revision(&self) -> bool {
         !matches!(
             self,
-            ReadError::TooOld
-                | ReadError::EmptyList
-                | ReadError::Outdated
-                | ReadError::Unreadable(_)
+            ReadError::TooOld | ReadError::EmptyList | ReadError::Unreadable(_)
         )
     }
 }

@@ -282,6 +282,8 @@ async fn that_a_node_is_gone_is_on_disk_though_nobody_sees_a_change() {
     let disk = tempfile::tempdir().unwrap();
     let (cloud, running, _) = site(Some(disk.path())).await;
     on_disk(disk.path()).await;
+    // What there was to write is written.
+    sleep(Duration::from_mins(1)).await;
     for name in BOTH {
         delete(&cloud, name);
     }
@@ -395,8 +397,9 @@ async fn what_was_missing_in_the_old_site_says_nothing_in_the_new_one() {
     let (cloud, _running, client) = site(None).await;
     delete(&cloud, "a-1");
     sleep(Duration::from_mins(1)).await;
-    put(&cloud, "a-1", "a-1-2", &[("unit", "b")]);
     put(&cloud, "a-0", "a-0-1", &[("unit", "b")]);
+    sees(&client, SLICES, &["a-0", "b-0"]).await;
+    put(&cloud, "a-1", "a-1-2", &[("unit", "b")]);
     let all = ["a-0", "a-1", "b-0"];
     sees(&client, SLICES, &all).await;
     sleep(Duration::from_mins(6)).await;
