@@ -64,6 +64,14 @@ pub(crate) struct SeenNode {
     pub(crate) labels: BTreeMap<String, String>,
 }
 
+/// A set that a node is out of from now on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LeftSet {
+    pub(crate) node: Box<str>,
+    pub(crate) key: Box<str>,
+    pub(crate) value: String,
+}
+
 /// What an answer makes of a node in a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
@@ -118,6 +126,16 @@ impl Absence {
     }
 }
 
+impl LeftSet {
+    fn new(node: &str, key: &str, absence: &Absence) -> Self {
+        Self {
+            node: node.into(),
+            key: key.into(),
+            value: absence.value.clone(),
+        }
+    }
+}
+
 impl AbsentPeers {
     /// Takes note that a node is missing in the set of a key; true if it still counts as a peer.
     pub(crate) fn add(&mut self, node: &str, key: &str, absence: Absence, now: Instant) -> bool {
@@ -127,7 +145,10 @@ impl AbsentPeers {
         let absent = self.nodes.entry(node.into()).or_default();
         absent.sets.entry(key.into()).or_insert(absence);
         match absent.answer.clone() {
-            Some(answer) => !self.answered(node, answer).iter().any(|out| **out == *key),
+            Some(answer) => !self
+                .answered(node, answer)
+                .iter()
+                .any(|left| *left.key == *key),
             None => true,
         }
     }
@@ -140,8 +161,8 @@ impl AbsentPeers {
         removed
     }
 
-    /// Takes note of what is said of a node; gives the keys of the sets that it is out of.
-    pub(crate) fn answered(&mut self, node: &str, answer: Answer) -> Vec<Box<str>> {
+    /// Takes note of what is said of a node; gives the sets that it is out of.
+    pub(crate) fn answered(&mut self, node: &str, answer: Answer) -> Vec<LeftSet> {
         let mut out = Vec::new();
         let Some(absent) = self.nodes.get_mut(node) else {
             return out;
@@ -156,7 +177,7 @@ impl AbsentPeers {
                     true
                 }
                 Standing::Out => {
-                    out.push(key.clone());
+                    out.push(LeftSet::new(node, key, absence));
                     false
                 }
             });
@@ -165,14 +186,14 @@ impl AbsentPeers {
         out
     }
 
-    /// Drops what is over; gives the nodes and the keys of the sets that they are out of.
-    pub(crate) fn expire(&mut self, now: Instant) -> Vec<(Box<str>, Box<str>)> {
+    /// Drops what is over; gives the sets that nodes are out of.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<LeftSet> {
         let mut out = Vec::new();
         for (node, absent) in &mut self.nodes {
             absent.sets.retain(|key, absence| {
                 let is_over = absence.is_over(now);
                 if is_over {
-                    out.push((node.clone(), key.clone()));
+                    out.push(LeftSet::new(node, key, absence));
                 }
                 !is_over
             });
@@ -324,7 +345,12 @@ mod tests {
         assert!(absent.answered("x", unclear).is_empty());
         assert_eq!(absent.deadline(), Some(at(5)));
         assert!(absent.expire(at(4)).is_empty());
-        assert_eq!(absent.expire(at(5)), [("x".into(), "unit".into())]);
+        let out = LeftSet {
+            node: "x".into(),
+            key: "unit".into(),
+            value: "a".to_owned(),
+        };
+        assert_eq!(absent.expire(at(5)), [out]);
         assert!(!is_known(&absent));
     }
 

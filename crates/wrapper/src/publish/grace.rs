@@ -4,7 +4,7 @@ use super::plain::{Effect, Plain};
 use super::rendered::Touched;
 use super::{Inner, Publisher};
 use crate::feed::Feed;
-use crate::index::absent::{Absence, AbsentPeers, Answer, SeenNode};
+use crate::index::absent::{Absence, AbsentPeers, Answer, LeftSet, SeenNode};
 use crate::index::own_node::{Grace, KeptLabel, OwnNode};
 use crate::kinds::ServedKind;
 use crate::snapshot::{AbsentRecord, GraceRecords, KeptLabelRecord};
@@ -80,9 +80,10 @@ impl Publisher {
         let now = Instant::now();
         let mut touched = Touched::default();
         inner.expire_own_node(now, &mut touched);
-        for (node, key) in inner.grace.absent.expire(now) {
-            tracing::warn!(%node, %key, "peer is gone and its grace is over, or nobody says where it is: leaving its endpoints out");
-            inner.drop_peer(&node, &key, &mut touched);
+        for left in inner.grace.absent.expire(now) {
+            let LeftSet { node, key, value } = &left;
+            tracing::warn!(%node, %key, value, "peer is gone and its grace is over, or nobody says where it is: leaving its endpoints out");
+            inner.drop_peer(&left, &mut touched);
         }
         inner.grace.changed = true;
         self.finish(&mut inner, touched);
@@ -217,19 +218,19 @@ impl Inner {
             return touched;
         };
         let revision = revision.parse().ok();
-        for key in self.grace.absent.answered(name, Answer { revision, node }) {
-            tracing::info!(node = %name, %key, "Node is there and has another value now: leaving its endpoints out");
-            self.drop_peer(name, &key, &mut touched);
+        for left in self.grace.absent.answered(name, Answer { revision, node }) {
+            let LeftSet { node, key, value } = &left;
+            tracing::info!(%node, %key, value, "Node is there without the value: leaving its endpoints out");
+            self.drop_peer(&left, &mut touched);
         }
         self.grace.changed = true;
         touched
     }
 
-    fn drop_peer(&mut self, node: &str, key: &str, touched: &mut Touched<'_>) {
-        let value = self.index.peers().get(key).map(|peers| peers.value.clone());
-        let number = self.index.names.known(node);
-        if let (Some(value), Some(number)) = (value, number) {
-            touched.add_moved(self.index.set_peer(key, &value, number, false));
+    fn drop_peer(&mut self, left: &LeftSet, touched: &mut Touched<'_>) {
+        let LeftSet { node, key, value } = left;
+        if let Some(number) = self.index.names.known(node) {
+            touched.add_moved(self.index.set_peer(key, value, number, false));
         }
     }
 

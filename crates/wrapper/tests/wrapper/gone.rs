@@ -399,6 +399,8 @@ async fn what_was_missing_in_the_old_site_says_nothing_in_the_new_one() {
     sleep(Duration::from_mins(1)).await;
     put(&cloud, "a-0", "a-0-1", &[("unit", "b")]);
     sees(&client, SLICES, &["a-0", "b-0"]).await;
+    let (_, view) = get(&client, "/debug/view").await;
+    assert_eq!(view["nodeGrace"], json!([]));
     put(&cloud, "a-1", "a-1-2", &[("unit", "b")]);
     let all = ["a-0", "a-1", "b-0"];
     sees(&client, SLICES, &all).await;
