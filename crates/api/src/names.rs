@@ -243,6 +243,8 @@ pub mod reason {
     pub const COPY_MISSING: &str = "CopyMissing";
     /// Nodes could not be written.
     pub const NODES_NOT_WRITTEN: &str = "NodesNotWritten";
+    /// The Node object of a running node was deleted.
+    pub const NODE_GONE: &str = "NodeGone";
 }
 
 /// Components that events name as their source.
@@ -265,6 +267,8 @@ pub mod component {
     pub const FEDERATED_STATEFUL_SET_GRID: &str = "fed-statefulset-grid-controller";
     /// Source of events about the federation of a ServiceGrid.
     pub const FEDERATED_SERVICE_GRID: &str = "fed-service-grid-controller";
+    /// Source of what a node's agent or wrapper says of its Node.
+    pub const AGENT: &str = "edgegrid-agent";
 }
 
 /// The Secret by which a member cluster knows its control cluster (clusternet's).

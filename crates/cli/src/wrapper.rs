@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use edgegrid_runtime::client::Source;
@@ -11,7 +12,7 @@ use edgegrid_runtime::shutdown;
 use edgegrid_wrapper::{Access, Config, Link, Socket, Tls, Wrapper};
 use tracing::{info, warn};
 
-use crate::service::{self, Log};
+use crate::service::{self, Log, duration};
 
 /// Serve the API to this node's kube-proxy and CoreDNS, with each service's endpoints cut to
 /// what the node may reach.
@@ -51,6 +52,11 @@ pub(crate) struct Args {
     /// plain lists.
     #[arg(long)]
     stream_lists: bool,
+
+    /// How long this node and its peers stay where they were when their Node objects are deleted. With 0
+    /// they lose their place at once.
+    #[arg(long, default_value = "5m", value_parser = duration, value_name = "DURATION")]
+    node_grace: Duration,
 
     /// Also serve /debug/feeds, with figures of every list and watch.
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
@@ -195,6 +201,7 @@ pub(crate) async fn set_up(args: &Args, names: bool) -> Result<(Wrapper, Vec<Soc
         access: args.beyond_loopback.access(),
         tokens: args.beyond_loopback.bearer_tokens,
         names,
+        node_grace: args.node_grace,
         ..Config::new(&args.hostname)
     };
     let wrapper = Wrapper::new(&config, link, Arc::new(jiff::Timestamp::now));

@@ -18,6 +18,8 @@ pub(crate) enum Feed {
         /// The own node's value of it.
         value: String,
     },
+    /// What is left of a node that left such a set: nothing, or its metadata.
+    Absent(String),
     /// Names of the nodes of a unit.
     Unit(String),
     /// The StatefulSets that grids have in the units of this name, as their notes say.
@@ -45,7 +47,7 @@ impl Feed {
     /// The label that every node of a node set has.
     pub(crate) fn label(&self) -> Option<(&str, &str)> {
         match self {
-            Feed::Kind(_) | Feed::SuperEdgeSets => None,
+            Feed::Kind(_) | Feed::Absent(_) | Feed::SuperEdgeSets => None,
             Feed::Sets(unit) => Some((label::UNIT, unit)),
             Feed::Peers { key, value } => Some((key, value)),
             Feed::Unit(unit) => Some((unit, marker::NODE_UNIT)),
@@ -81,6 +83,12 @@ impl Feed {
                     metadata_only: true,
                 }
             }
+            Feed::Absent(name) => Selection {
+                path: ServedKind::Nodes.path(),
+                selector: Some(("fieldSelector", format!("metadata.name={name}"))),
+                metadata_only: true,
+                user_agent: format!("edgegrid-agent-absent-{}", digest(name)),
+            },
             Feed::Sets(_) => {
                 let (key, value) = self.label().unwrap_or_default();
                 let selector = format!("{key}={value}");
@@ -115,6 +123,7 @@ impl std::fmt::Display for Feed {
         match self {
             Feed::Kind(kind) => f.write_str(&kind.resource().plural),
             Feed::Peers { key, value } => write!(f, "nodes with {key}={value}"),
+            Feed::Absent(name) => write!(f, "absent node {name}"),
             Feed::Unit(unit) => write!(f, "nodes of unit {unit}"),
             Feed::Sets(unit) => write!(f, "statefulsets of unit {unit}"),
             Feed::SuperEdgeSets => f.write_str("statefulsets of SuperEdge"),

@@ -7,8 +7,10 @@
 //!
 //! A change is answered with the names of the services it touches; only those are filtered again.
 
+pub(crate) mod absent;
 pub(crate) mod filter;
 pub(crate) mod nodes;
+pub(crate) mod own_node;
 pub(crate) mod sets;
 pub(crate) mod slice_entry;
 
@@ -192,6 +194,31 @@ impl Index {
     pub(crate) fn has_all_peers(&self) -> bool {
         let synced = |key: &str| self.peers.get(key).is_some_and(|peers| peers.synced);
         self.wanted_peers().keys().all(|key| synced(key))
+    }
+
+    /// Whether a node is in the set that is needed of a key and value.
+    pub(crate) fn is_peer(&self, key: &str, value: &str, node: &str) -> bool {
+        let members = self.peers.get(key).filter(|peers| peers.value == value);
+        let number = self.names.known(node);
+        self.is_wanted(key, value)
+            && members
+                .zip(number)
+                .is_some_and(|(peers, number)| peers.members.contains(&number))
+    }
+
+    /// The nodes in the set of a key and value without the own one.
+    pub(crate) fn other_peers(&self, key: &str, value: &str) -> Vec<String> {
+        let peers = self.peers.get(key).filter(|peers| peers.value == value);
+        let members = peers.into_iter().flat_map(|peers| &peers.members);
+        let others = members.filter(|node| **node != self.own);
+        others
+            .map(|node| self.names.name(*node).to_owned())
+            .collect()
+    }
+
+    /// Whether a key is in use.
+    pub(crate) fn uses(&self, key: &str) -> bool {
+        self.uses.contains_key(key)
     }
 
     /// Replaces a node set by a complete one; gives the services that may look different now. A

@@ -29,6 +29,7 @@ pub(crate) struct Metrics {
     ready: Gauge,
     age: Gauge,
     feeds: Family<Labels, Gauge>,
+    nodes_in_grace: Gauge,
     aliases: Gauge,
     aliases_left_out: Gauge,
 }
@@ -52,6 +53,7 @@ impl Metrics {
             ready: Gauge::default(),
             age: Gauge::default(),
             feeds: Family::default(),
+            nodes_in_grace: Gauge::default(),
             aliases: Gauge::default(),
             aliases_left_out: Gauge::default(),
         };
@@ -128,6 +130,11 @@ impl Metrics {
             self.feeds.clone(),
         );
         to.register(
+            "nodes_in_grace",
+            "Nodes that are gone and count for the grace as if they were there",
+            self.nodes_in_grace.clone(),
+        );
+        to.register(
             "aliases",
             "Short names of pods in the view",
             self.aliases.clone(),
@@ -156,6 +163,7 @@ impl Metrics {
         self.age.set(signed(figures.age));
         self.snapshot_outdated
             .set(i64::from(figures.snapshot_outdated));
+        self.nodes_in_grace.set(signed(figures.nodes_in_grace));
         self.aliases.set(signed(figures.aliases));
         self.aliases_left_out.set(signed(figures.aliases_left_out));
         self.feeds.clear();

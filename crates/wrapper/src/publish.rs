@@ -11,6 +11,7 @@
 mod answers;
 mod changes;
 pub(crate) mod empty_list;
+mod grace;
 mod history;
 pub(crate) mod listing;
 mod naming;
@@ -32,6 +33,7 @@ use crate::kinds::ServedKind;
 use crate::tokens::Keys;
 use edgegrid_listwatch::{Reader, Store};
 use empty_list::{EmptyListGuard, ListOutcome};
+use grace::NodeGrace;
 use history::History;
 pub(crate) use history::KnownHistory;
 use jiff::{SignedDuration, Timestamp};
@@ -75,6 +77,12 @@ pub(crate) struct Publisher {
     renamed: Notify,
     clock: Clock,
     node: String,
+    /// How long what is gone of Nodes counts as if it were there.
+    node_grace: Duration,
+    /// Tells whoever ends graces that there is another, or one less.
+    grace_changed: Notify,
+    /// How often the own Node was gone.
+    own_node_gone: watch::Sender<u64>,
     /// Shared with lists in the making: what they have packed is known to nobody else yet.
     packing: Arc<()>,
 }
@@ -116,6 +124,7 @@ struct Inner {
     history: History,
     /// What the API server last said of its version and groups.
     discovery: Answers,
+    grace: NodeGrace,
 }
 
 /// How far a feed has come.
@@ -152,6 +161,9 @@ impl Publisher {
             renamed: Notify::new(),
             clock,
             node: node.to_owned(),
+            node_grace: Duration::ZERO,
+            grace_changed: Notify::new(),
+            own_node_gone: watch::Sender::new(0),
             packing: Arc::default(),
         };
         publisher.publish_wanted(&mut publisher.inner());
@@ -274,8 +286,9 @@ impl Publisher {
         }
         let touched = match listing.items {
             Items::SliceEntries(source, entries) => inner.relist_entries(source, entries),
-            Items::Plain(objects) => inner.relist_plain(feed, objects),
-            Items::Nodes(nodes) => inner.relist_nodes(feed, &nodes),
+            Items::Plain(objects) => inner.relist_plain(feed, objects, self.grace()),
+            Items::Nodes(nodes) => inner.relist_nodes(feed, nodes, revision, self.grace()),
+            Items::Absent(node) => inner.absent_answered(feed, node, revision),
             Items::Sets(sets) => inner.relist_sets(feed, sets),
         };
         let progress = inner.feeds.entry(feed.clone()).or_default();
@@ -297,10 +310,22 @@ impl Publisher {
             },
             Feed::Peers { .. } | Feed::Unit(_) => {
                 let node = NodeName::read(json)?;
-                let member = what == EventKind::Applied && node.is_in(feed);
-                let touched = inner.node_event(feed, node.name(), member);
+                let touched = match what {
+                    EventKind::Applied => inner.node_event(feed, node.name(), node.is_in(feed)),
+                    EventKind::Deleted => inner.node_deleted(feed, &node, self.grace()),
+                };
                 self.finish(&mut inner, touched);
                 node.revision().to_owned()
+            }
+            Feed::Absent(name) => {
+                let node = NodeName::read(json)?;
+                let revision = node.revision().to_owned();
+                if node.name() == name {
+                    let seen = (what == EventKind::Applied).then(|| node.seen());
+                    let touched = inner.absent_answered(feed, seen, &revision);
+                    self.finish(&mut inner, touched);
+                }
+                revision
             }
             Feed::Sets(_) | Feed::SuperEdgeSets => {
                 let set = Stamped::read(feed, json)?;
@@ -354,7 +379,11 @@ impl Publisher {
         }
         let mut touched = Touched::default();
         let object = (what == EventKind::Applied).then_some(object);
-        inner.set_plain(kind, &key, object, &mut touched);
+        if kind == ServedKind::Nodes {
+            inner.set_own_node(object, self.grace(), &mut touched);
+        } else {
+            inner.set_plain(kind, &key, object, &mut touched);
+        }
         self.finish(inner, touched);
         Ok(revision)
     }
@@ -363,6 +392,7 @@ impl Publisher {
     fn finish(&self, inner: &mut Inner, touched: Touched<'_>) {
         self.settle(inner, touched);
         self.publish_wanted(inner);
+        self.publish_grace(inner);
     }
 
     /// Filters what is touched and commits all of it at once.
@@ -397,6 +427,7 @@ impl Publisher {
 
     /// Publishes which feeds are needed, and forgets how far the others had come.
     fn publish_wanted(&self, inner: &mut Inner) {
+        inner.forget_absent();
         let wanted = inner.wanted();
         self.wanted.send_if_modified(|current| {
             if current.keys().eq(&wanted) {
@@ -436,6 +467,7 @@ impl Inner {
             open: false,
             history: History::default(),
             discovery: Answers::default(),
+            grace: NodeGrace::default(),
         }
     }
 }

@@ -22,7 +22,10 @@ mod reserve;
 use std::path::Path;
 
 pub(crate) use file::{Damaged, load, remove, save};
-pub(crate) use image::{FeedMeta, Image, Meta, NodeSet, Record, StampedSets};
+pub(crate) use image::{
+    AbsentRecord, FeedMeta, GraceRecords, Image, KeptLabelRecord, Meta, NodeSet, Record,
+    StampedSets,
+};
 pub(crate) use reserve::Reserve;
 
 /// Name of the file.

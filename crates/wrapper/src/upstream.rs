@@ -12,6 +12,7 @@
 //! A watch that ends at once without a word means that a lite-apiserver is cut off; then,
 //! as after every failure, the next try waits a little, longer each time and never the same.
 
+mod grace;
 mod history;
 mod items;
 mod link;
@@ -62,6 +63,9 @@ impl Upstream {
         let mut tasks = JoinSet::new();
         let mut running: BTreeMap<(Feed, u64), AbortHandle> = BTreeMap::new();
         tasks.spawn(self.clone().watch_history());
+        tasks.spawn(self.clone().report_own_node_gone());
+        let publisher = Arc::clone(&self.publisher);
+        tasks.spawn(async move { publisher.end_graces().await });
         loop {
             let now: BTreeSet<(Feed, u64)> =
                 wanted.borrow_and_update().clone().into_iter().collect();

@@ -58,6 +58,8 @@ pub struct Config {
     pub tokens: bool,
     /// Whether pods of the own units have short names in the view; asks for StatefulSets.
     pub names: bool,
+    /// How long the own Node and its peers count on when their objects are gone; zero: not at all.
+    pub node_grace: Duration,
 }
 
 impl Config {
@@ -78,6 +80,7 @@ impl Config {
             access: Access::default(),
             tokens: false,
             names: false,
+            node_grace: Duration::from_mins(5),
         }
     }
 }
@@ -101,13 +104,8 @@ impl Wrapper {
             .limits(config.history)
             .journal(reserve)
             .build();
-        let publisher = Arc::new(Publisher::new(
-            &config.node,
-            store,
-            config.names,
-            seed,
-            clock,
-        ));
+        let publisher = Publisher::new(&config.node, store, config.names, seed, clock);
+        let publisher = Arc::new(publisher.with_node_grace(config.node_grace));
         let metrics = Arc::new(Metrics::new(&link.refusals));
         let upstream = Upstream {
             publisher: Arc::clone(&publisher),

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod credentials;
+mod gone;
 mod history;
 mod informer;
 mod proxies;

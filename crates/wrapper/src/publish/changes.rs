@@ -1,12 +1,16 @@
 //! What a change does to what is known: one object, or a complete list.
 
 use super::Inner;
+use super::listing::NodeName;
 use super::plain::{Effect, Plain};
 use super::rendered::Touched;
 use crate::document::Source;
 use crate::feed::Feed;
+use crate::index::absent::Absence;
+use crate::index::own_node::Grace;
 use crate::index::slice_entry::SliceEntry;
 use crate::kinds::ServedKind;
+use bytes::Bytes;
 use edgegrid_store::{Change, Expect, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +29,8 @@ impl Inner {
                 let peers = self.index.peers().get(&**key);
                 peers.is_some_and(|peers| !peers.members.is_empty())
             }
+            // That it is not there is all that is asked.
+            Feed::Absent(_) => false,
             Feed::Unit(unit) => self.units.get(unit).is_some_and(|unit| !unit.is_empty()),
             Feed::Sets(_) | Feed::SuperEdgeSets => {
                 let sets = self.index.sets.brought_by(feed);
@@ -65,6 +71,7 @@ impl Inner {
         &mut self,
         feed: &Feed,
         mut objects: BTreeMap<String, Plain>,
+        grace: Grace,
     ) -> Touched<'static> {
         let mut touched = Touched::default();
         let Feed::Kind(kind) = *feed else {
@@ -72,7 +79,8 @@ impl Inner {
         };
         if kind == ServedKind::Nodes {
             let own = kind.resource().key(None, self.index.own_name());
-            objects.retain(|key, _| *key == own);
+            self.set_own_node(objects.remove(&own), grace, &mut touched);
+            return touched;
         }
         let stored = self.store.snapshot().under(&kind.resource().key_prefix);
         for entry in stored.iter() {
@@ -98,6 +106,27 @@ impl Inner {
             Some(object) => (Some(object.text), object.effect),
             None => (None, Effect::Nothing),
         };
+        self.write_plain(key, text, touched);
+        if kind == ServedKind::Services {
+            let prefix = &*kind.resource().key_prefix;
+            let name = key.strip_prefix(prefix).unwrap_or(key);
+            let rule = match effect {
+                Effect::Rule(rule) => Some(rule),
+                _ => None,
+            };
+            if self.index.set_rule(name, rule) {
+                touched.add_moved([name.into()].into());
+            }
+        }
+    }
+
+    /// Has the store follow, where it is different.
+    pub(super) fn write_plain(
+        &mut self,
+        key: &str,
+        text: Option<Bytes>,
+        touched: &mut Touched<'_>,
+    ) {
         let stored = self.store.get(key);
         if stored.as_ref().map(|entry| entry.value()) != text.as_ref() {
             touched.writes.push(Write {
@@ -106,34 +135,25 @@ impl Inner {
                 change: text.map_or(Change::Delete, Change::Put),
             });
         }
-        match (kind, effect) {
-            (ServedKind::Services, effect) => {
-                let prefix = &*kind.resource().key_prefix;
-                let name = key.strip_prefix(prefix).unwrap_or(key);
-                let rule = match effect {
-                    Effect::Rule(rule) => Some(rule),
-                    _ => None,
-                };
-                if self.index.set_rule(name, rule) {
-                    touched.add_moved([name.into()].into());
-                }
-            }
-            (ServedKind::Nodes, effect) => {
-                let labels = match effect {
-                    Effect::Labels(labels) => labels,
-                    _ => BTreeMap::new(),
-                };
-                touched.add_moved(self.index.set_labels(labels));
-            }
-            _ => {}
-        }
     }
 
     pub(super) fn relist_nodes(
         &mut self,
         feed: &Feed,
-        nodes: &BTreeSet<String>,
+        mut nodes: BTreeSet<String>,
+        revision: &str,
+        grace: Grace,
     ) -> Touched<'static> {
+        if let Feed::Peers { key, value } = feed {
+            for node in self.index.other_peers(key, value) {
+                let absence = Absence::new(value, None, revision, grace);
+                if nodes.contains(&node) {
+                    self.grace.changed |= self.grace.absent.remove(&node, key);
+                } else if self.add_absent(&node, key, absence, grace) {
+                    nodes.insert(node);
+                }
+            }
+        }
         let names = &mut self.index.names;
         let members = nodes.iter().map(|name| names.number(name)).collect();
         let mut touched = Touched::default();
@@ -142,9 +162,28 @@ impl Inner {
                 touched.add_moved(self.index.set_peers(key, value, members));
             }
             Feed::Unit(unit) => self.set_unit(unit, members),
-            Feed::Kind(_) | Feed::Sets(_) | Feed::SuperEdgeSets => {}
+            Feed::Kind(_) | Feed::Absent(_) | Feed::Sets(_) | Feed::SuperEdgeSets => {}
         }
         touched
+    }
+
+    /// Takes note that a watch has lost a node: it is gone, or belongs to the set no more.
+    pub(super) fn node_deleted(
+        &mut self,
+        feed: &Feed,
+        node: &NodeName,
+        grace: Grace,
+    ) -> Touched<'static> {
+        if let Feed::Peers { key, value } = feed
+            && node.name() != self.index.own_name()
+            && self.index.is_peer(key, value, node.name())
+        {
+            let absence = Absence::new(value, Some(node.uid()), node.revision(), grace);
+            if self.add_absent(node.name(), key, absence, grace) {
+                return Touched::default();
+            }
+        }
+        self.node_event(feed, node.name(), false)
     }
 
     pub(super) fn node_event(&mut self, feed: &Feed, name: &str, member: bool) -> Touched<'static> {
@@ -153,6 +192,9 @@ impl Inner {
         } else {
             self.index.names.known(name)
         };
+        if let Feed::Peers { key, .. } = feed {
+            self.grace.changed |= self.grace.absent.remove(name, key);
+        }
         let mut touched = Touched::default();
         match (feed, number) {
             (Feed::Peers { key, value }, Some(node)) => {

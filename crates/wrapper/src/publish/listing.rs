@@ -3,6 +3,7 @@
 
 use crate::document::{Parts, Source};
 use crate::feed::Feed;
+use crate::index::absent::SeenNode;
 use crate::index::nodes::NodeNames;
 use crate::index::sets::{Stamp, Stamped};
 use crate::index::slice_entry::SliceEntry;
@@ -24,6 +25,7 @@ pub(crate) enum Items {
     SliceEntries(Source, BTreeMap<String, (String, SliceEntry)>),
     Plain(BTreeMap<String, Plain>),
     Nodes(BTreeSet<String>),
+    Absent(Option<SeenNode>),
     Sets(BTreeMap<String, Stamp>),
 }
 
@@ -38,6 +40,8 @@ pub(crate) struct NodeName {
 struct NodeMetadata {
     name: String,
     #[serde(default)]
+    uid: String,
+    #[serde(default)]
     labels: Option<BTreeMap<String, String>>,
     resource_version: Option<String>,
 }
@@ -49,6 +53,18 @@ impl NodeName {
 
     pub(crate) fn name(&self) -> &str {
         &self.metadata.name
+    }
+
+    pub(crate) fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    /// What counts of it when it was asked for by name.
+    pub(crate) fn seen(self) -> SeenNode {
+        SeenNode {
+            uid: self.metadata.uid,
+            labels: self.metadata.labels.unwrap_or_default(),
+        }
     }
 
     pub(crate) fn revision(&self) -> &str {
@@ -78,6 +94,7 @@ impl Listing {
                 None => Items::Plain(BTreeMap::new()),
             },
             Feed::Peers { .. } | Feed::Unit(_) => Items::Nodes(BTreeSet::new()),
+            Feed::Absent(_) => Items::Absent(None),
             Feed::Sets(_) | Feed::SuperEdgeSets => Items::Sets(BTreeMap::new()),
         };
         Self {
@@ -119,6 +136,12 @@ impl Listing {
                     nodes.insert(node.metadata.name);
                 }
             }
+            Items::Absent(found) => {
+                let node = NodeName::read(json)?;
+                if matches!(feed, Feed::Absent(name) if name == node.name()) {
+                    *found = Some(node.seen());
+                }
+            }
             Items::Sets(sets) => {
                 let set = Stamped::read(feed, json)?;
                 if let Some(stamp) = set.stamp {
@@ -134,6 +157,7 @@ impl Listing {
             Items::SliceEntries(_, entries) => entries.is_empty(),
             Items::Plain(objects) => objects.is_empty(),
             Items::Nodes(nodes) => nodes.is_empty(),
+            Items::Absent(node) => node.is_none(),
             Items::Sets(sets) => sets.is_empty(),
         }
     }
@@ -144,5 +168,22 @@ pub(crate) fn is_older(one: &str, other: &str) -> bool {
     match (one.parse::<u64>(), other.parse::<u64>()) {
         (Ok(one), Ok(other)) => one < other,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_nodes_that_nobody_asked_for_none_is_the_one_that_was() {
+        let feed = Feed::Absent("x".to_owned());
+        let mut listing = Listing::new(&feed, &Arc::default());
+        for (name, is_empty) in [("y", true), ("x", false)] {
+            let node = format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}"}}}}"#);
+            let mut names = NodeNames::default();
+            listing.push(&feed, node.as_bytes(), &mut names).unwrap();
+            assert_eq!(listing.is_empty(), is_empty, "{name}");
+        }
     }
 }

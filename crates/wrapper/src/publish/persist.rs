@@ -46,6 +46,7 @@ impl Publisher {
                 feeds: inner.feed_metas(self.now()),
                 keys: inner.keys.clone(),
                 cluster: inner.history.cluster.clone(),
+                grace: inner.grace_records(self.node_grace(), self.now()),
             },
             objects: objects.collect(),
             sets: inner.node_sets(),
@@ -102,7 +103,11 @@ impl Publisher {
         let rank = |feed: &Feed| match feed {
             Feed::Kind(kind) if kind.is_edited() => 2,
             Feed::Kind(_) => 0,
-            Feed::Peers { .. } | Feed::Unit(_) | Feed::Sets(_) | Feed::SuperEdgeSets => 1,
+            Feed::Peers { .. }
+            | Feed::Absent(_)
+            | Feed::Unit(_)
+            | Feed::Sets(_)
+            | Feed::SuperEdgeSets => 1,
         };
         let mut feeds = meta.feeds;
         feeds.sort_by_key(|at| rank(&at.feed));
@@ -110,6 +115,7 @@ impl Publisher {
             let listing = restored.listings.remove(&at.feed);
             let listing = listing.unwrap_or_else(|| self.listing(&at.feed));
             self.replace(&at.feed, listing, &at.revision);
+            self.resume_grace(&at.feed, &meta.grace);
             if let Some(progress) = self.inner().feeds.get_mut(&at.feed) {
                 progress.contact = at.contact;
                 progress.returning = true;
@@ -172,7 +178,7 @@ impl Publisher {
 impl Inner {
     /// How far each feed has come; one whose watch is up is as of now.
     fn feed_metas(&self, now: Timestamp) -> Vec<FeedMeta> {
-        let lasting = |feed: &Feed| !matches!(feed, Feed::Unit(_));
+        let lasting = |feed: &Feed| !matches!(feed, Feed::Absent(_) | Feed::Unit(_));
         let synced = self
             .feeds
             .iter()

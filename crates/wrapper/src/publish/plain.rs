@@ -1,5 +1,6 @@
 //! Objects that are served whole: their text for the store, and what else is asked of them.
 
+use crate::index::absent::SeenNode;
 use crate::kinds::ServedKind;
 use crate::view::Rule;
 use bytes::Bytes;
@@ -23,7 +24,7 @@ pub(crate) struct Plain {
 pub(crate) enum Effect {
     Nothing,
     Rule(Rule),
-    Labels(BTreeMap<String, String>),
+    Node(SeenNode),
 }
 
 impl Plain {
@@ -50,7 +51,10 @@ impl Plain {
         object["apiVersion"] = resource.api_version().into();
         let effect = match kind {
             ServedKind::Services => Effect::Rule(Rule::from_service(&object)),
-            ServedKind::Nodes => Effect::Labels(labels(&object)),
+            ServedKind::Nodes => Effect::Node(SeenNode {
+                uid: text(&object["metadata"]["uid"]),
+                labels: labels(&object),
+            }),
             _ => Effect::Nothing,
         };
         Ok(Self {

@@ -9,6 +9,7 @@ use crate::kinds::ServedKind;
 use crate::view::{Rule, Selected, Topology, Visibility};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 /// Out of touch for less than so many seconds is between two watches, not cut off.
 const BETWEEN_WATCHES: u64 = 5;
@@ -34,6 +35,7 @@ pub(crate) struct Figures {
     pub(crate) age: u64,
     pub(crate) feeds: Vec<(String, Progress)>,
     pub(crate) snapshot_outdated: bool,
+    pub(crate) nodes_in_grace: u64,
     pub(crate) aliases: u64,
     pub(crate) aliases_left_out: u64,
 }
@@ -107,6 +109,7 @@ impl Publisher {
         let aliases = inner.aliases.as_ref();
         let (aliases, aliases_left_out) = aliases.map(ShortNames::counts).unwrap_or_default();
         Figures {
+            nodes_in_grace: inner.nodes_in_grace() as u64,
             aliases,
             aliases_left_out,
             withheld: inner.rendered.withheld(),
@@ -149,12 +152,14 @@ impl Publisher {
             "topology": topology, "keepExternal": rule.keep_external,
             "peers": peers.collect::<serde_json::Map<_, _>>(),
             "objects": inner.objects(service),
+            "nodeGrace": inner.grace_lines(Instant::now()),
             "shortNames": inner.aliases.as_ref().map(|aliases| aliases.explain(&inner.index, service)),
         })
     }
 
     /// All services at a glance.
     pub(crate) fn overview(&self) -> Value {
+        let grace = self.grace_lines();
         let inner = self.inner();
         let rules = inner
             .index
@@ -169,7 +174,8 @@ impl Publisher {
                 (service.to_string(), said)
             })
             .collect();
-        json!({ "node": self.node, "ready": inner.open, "topologyServices": services })
+        json!({ "node": self.node, "ready": inner.open, "topologyServices": services,
+            "nodeGrace": grace })
     }
 }
 

@@ -15,10 +15,20 @@ impl Inner {
             key: key.into(),
             value,
         });
+        let absent = self
+            .grace
+            .absent
+            .asked()
+            .map(|node| Feed::Absent(node.to_owned()));
         let units = self.units.keys().cloned().map(Feed::Unit);
         let kinds = kinds.map(Feed::Kind);
         let sets = self.wanted_sets();
-        kinds.chain(peers).chain(units).chain(sets).collect()
+        kinds
+            .chain(peers)
+            .chain(absent)
+            .chain(units)
+            .chain(sets)
+            .collect()
     }
 
     /// The feeds of StatefulSets: one for each of the own units, whatever their keys.

@@ -12,6 +12,8 @@ struct World {
     /// What was not seen yet.
     missing: Vec<String>,
     contact: Contact,
+    /// Nodes that are kept though they are gone, one line for each.
+    gone: Vec<String>,
     /// How the API server refused the wrapper, if its last answer was a refusal.
     refusal: Option<StatusCode>,
 }
@@ -22,6 +24,7 @@ impl Server {
             open: self.publisher.is_open(),
             missing: self.publisher.missing(),
             contact: self.publisher.contact(),
+            gone: self.publisher.grace_lines(),
             refusal: self.link.refusals.last(),
         };
         let (code, lines) = verbose(&checks(&world));
@@ -31,7 +34,7 @@ impl Server {
 
 /// A site that is cut off, or whose credentials have expired, serves on: only a view that was never
 /// complete is not ready.
-fn checks(world: &World) -> [Check; 3] {
+fn checks(world: &World) -> [Check; 4] {
     let missing = format!("not seen yet: {}", world.missing.join(", "));
     let view = match world {
         World { open: false, .. } => Check::failed("view", missing),
@@ -45,7 +48,12 @@ fn checks(world: &World) -> [Check; 3] {
         }
         Contact::Never => Check::degraded("upstream", "never heard of"),
     };
-    [view, upstream, Check::credentials(world.refusal)]
+    let nodes = if world.gone.is_empty() {
+        Check::ok("nodes")
+    } else {
+        Check::degraded("nodes", world.gone.join("; "))
+    };
+    [view, upstream, nodes, Check::credentials(world.refusal)]
 }
 
 #[cfg(test)]
@@ -63,10 +71,17 @@ mod tests {
             open: true,
             missing: Vec::new(),
             contact: Contact::Now,
+            gone: Vec::new(),
             refusal: None,
         };
         let waiting = || vec!["services".to_owned(), "nodes zone=a".to_owned()];
-        let fine = ["[+]view ok", "[+]upstream ok", "[+]credentials ok"];
+        let fine = [
+            "[+]view ok",
+            "[+]upstream ok",
+            "[+]nodes ok",
+            "[+]credentials ok",
+        ];
+        let gone = || vec!["a is gone".to_owned(), "b is gone".to_owned()];
         let lost = "[!]upstream: last heard of 47 s ago";
         let never = "[!]upstream: never heard of";
         let old_key = "[!]credentials: the API server answers 401 Unauthorized: renew the kubeconfig's certificate or token";
@@ -82,7 +97,7 @@ mod tests {
                     ..known()
                 },
                 200,
-                [fine[0], lost, old_key],
+                [fine[0], lost, fine[2], old_key],
             ),
             (
                 World {
@@ -90,7 +105,15 @@ mod tests {
                     ..known()
                 },
                 200,
-                [part_of_view, fine[1], fine[2]],
+                [part_of_view, fine[1], fine[2], fine[3]],
+            ),
+            (
+                World {
+                    gone: gone(),
+                    ..known()
+                },
+                200,
+                [fine[0], fine[1], "[!]nodes: a is gone; b is gone", fine[3]],
             ),
             (
                 World {
@@ -99,7 +122,7 @@ mod tests {
                     ..known()
                 },
                 503,
-                [no_view, fine[1], fine[2]],
+                [no_view, fine[1], fine[2], fine[3]],
             ),
             (
                 World {
@@ -107,9 +130,10 @@ mod tests {
                     missing: waiting(),
                     contact: Contact::Never,
                     refusal,
+                    ..known()
                 },
                 503,
-                [no_view, never, old_key],
+                [no_view, never, fine[2], old_key],
             ),
         ];
         for (world, code, mut wanted) in

@@ -23,6 +23,40 @@ pub(crate) struct Meta {
     /// The cluster, by the uid of its namespace `kube-system`, where a look has shown it.
     #[serde(default)]
     pub(crate) cluster: Option<String>,
+    /// What is kept of Nodes that are gone.
+    #[serde(default)]
+    pub(crate) grace: GraceRecords,
+}
+
+/// What is kept of Nodes that are gone, with the times at which they were.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct GraceRecords {
+    /// When the own Node was gone, if it is.
+    pub(crate) own: Option<Timestamp>,
+    /// Labels that the own Node had and no object has any more.
+    pub(crate) labels: Vec<KeptLabelRecord>,
+    /// Peers that are gone, or may be.
+    pub(crate) peers: Vec<AbsentRecord>,
+}
+
+/// A label of a Node that is gone.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct KeptLabelRecord {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) since: Timestamp,
+}
+
+/// A peer that is missing in the set of a key.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct AbsentRecord {
+    pub(crate) node: String,
+    pub(crate) key: String,
+    pub(crate) uid: Option<String>,
+    pub(crate) revision: Option<u64>,
+    /// Whether it is certain that it is gone.
+    pub(crate) gone: bool,
+    pub(crate) since: Timestamp,
 }
 
 /// How far a feed had come.

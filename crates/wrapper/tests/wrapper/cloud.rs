@@ -32,10 +32,21 @@ pub(crate) struct Cloud {
     /// So many looks are answered by a server that lags behind.
     late_looks: Arc<Mutex<usize>>,
     refusal: Arc<Mutex<Option<StatusCode>>>,
+    /// Requests with this in their URI are answered as this says.
+    odd: Arc<Mutex<Option<(String, Odd)>>>,
     lite: Option<Arc<Mutex<BTreeMap<String, Bytes>>>>,
     /// All that was asked for, and when.
     pub(crate) requests: Arc<Mutex<Vec<String>>>,
     pub(crate) times: Arc<Mutex<Vec<Instant>>>,
+}
+
+/// How a request is answered that is not answered as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Odd {
+    /// Not at all.
+    Never,
+    /// With an empty list of long ago.
+    LongAgo,
 }
 
 /// What the link to the cloud does.
@@ -62,6 +73,7 @@ impl Default for Cloud {
             link: watch::Sender::new(Link::default()),
             late_looks: Arc::default(),
             refusal: Arc::default(),
+            odd: Arc::default(),
             lite: None,
             requests: Arc::default(),
             times: Arc::default(),
@@ -117,6 +129,11 @@ impl Cloud {
     /// Refuses everything, or nothing any more.
     pub(crate) fn refuse(&self, code: Option<StatusCode>) {
         *self.refusal.lock().unwrap() = code;
+    }
+
+    /// Answers requests with a text in their URI in another way.
+    pub(crate) fn answer_oddly(&self, to: &str, how: Odd) {
+        *self.odd.lock().unwrap() = Some((to.to_owned(), how));
     }
 
     /// Lets the link fall silent, with all connections alive.
@@ -221,6 +238,15 @@ impl Cloud {
         }
         if let Some(code) = *self.refusal.lock().unwrap() {
             return Ok(plain(code, Bytes::new()));
+        }
+        let odd = self.odd.lock().unwrap().clone();
+        match odd.filter(|(text, _)| uri.to_string().contains(text)) {
+            Some((_, Odd::Never)) => return std::future::pending().await,
+            Some((_, Odd::LongAgo)) => {
+                let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
+                return Ok(plain(StatusCode::OK, Bytes::from(list.to_string())));
+            }
+            None => {}
         }
         if is_watch && self.is_of_the_future(&query) {
             return Ok(Response::new(self.until_cut(stream::pending())));

@@ -10,6 +10,7 @@ mod cut_off;
 mod discovery;
 mod disk;
 mod fuzz;
+mod gone;
 mod history;
 mod ingress;
 mod lines;

@@ -13,10 +13,11 @@ use edgegrid_wrapper::{Config, ServedKind};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const OWN: &str = "a-0";
-/// These never move, so that what is foreign stays foreign.
+/// These never move, so that what is foreign stays foreign. The own node comes and goes.
 const FIXED: [(&str, &str); 5] = [
     ("a-0", "a"),
     ("a-1", "a"),
@@ -37,6 +38,8 @@ const KEYS: [Option<&str>; 6] = [
     Some("[\"nonsense"),
     Some("[\"missing\"]"),
 ];
+/// What is gone counts for so long: shorter than it takes to settle.
+const NODE_GRACE: Duration = Duration::from_secs(20);
 const HEADLESS: &str = "labelSelector=!service.kubernetes.io/headless";
 
 /// Repeatable random numbers.
@@ -83,7 +86,12 @@ impl World {
             &json!({ "metadata": { "name": "default" } }),
         );
         let disk = tempfile::tempdir().unwrap();
-        let running = Running::start(OWN, cloud.client(), Some(disk.path()));
+        let config = Config {
+            state: Some(disk.path().to_owned()),
+            node_grace: NODE_GRACE,
+            ..Config::new(OWN)
+        };
+        let running = Running::with(&config, cloud.client());
         let client = || running.client();
         let path = ServedKind::Slices.path();
         let slices = (0..8).map(|at| {
@@ -201,6 +209,9 @@ impl World {
     }
 
     fn change_node(&mut self) {
+        if self.random.below(4) == 0 {
+            return self.change_own_node();
+        }
         let name = self.random.pick(&MOVERS);
         match self.random.below(4) {
             0 => self.cloud.delete(ServedKind::Nodes, None, name),
@@ -211,6 +222,21 @@ impl World {
                     .put(ServedKind::Nodes, &unit_node(name, Some(unit)));
             }
         }
+    }
+
+    /// The own node never has another unit, so that what is foreign stays foreign.
+    fn change_own_node(&mut self) {
+        let known = self.cloud.get(ServedKind::Nodes, None, OWN);
+        let unit = match self.random.below(4) {
+            0 => return self.cloud.delete(ServedKind::Nodes, None, OWN),
+            1 => None,
+            _ => Some("a"),
+        };
+        let mut node = unit_node(OWN, unit);
+        let uid = known.map(|known| known["metadata"]["uid"].clone());
+        let uid = uid.filter(|uid| uid.is_string());
+        node["metadata"]["uid"] = uid.unwrap_or_else(|| self.counter.to_string().into());
+        self.cloud.put(ServedKind::Nodes, &node);
     }
 
     async fn restart(&mut self) {
@@ -226,6 +252,7 @@ impl World {
         let config = Config {
             state: Some(self.disk.path().to_owned()),
             stream_lists: self.random.below(2) == 0,
+            node_grace: NODE_GRACE,
             ..Config::new(OWN)
         };
         let running = Running::with(&config, self.cloud.client());

@@ -3,7 +3,7 @@ use crate::discovery::{Head, Question};
 use crate::feed::Feed;
 use crate::index::sets::Stamp;
 use crate::publish::Publisher;
-use crate::snapshot::{Meta, NodeSet, StampedSets};
+use crate::snapshot::{GraceRecords, Meta, NodeSet, StampedSets};
 use edgegrid_listwatch::Store;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -31,6 +31,7 @@ fn image() -> Image {
             feeds: Vec::new(),
             cluster: None,
             keys: None,
+            grace: GraceRecords::default(),
         },
         objects: vec![(ServedKind::Services, store.get(&key).unwrap())],
         sets: vec![NodeSet {
