@@ -164,6 +164,8 @@ pub mod condition {
     pub const REMOVED: &str = "Removed";
     /// Clusters have units of the same name, so `states` calls them `<cluster>/<unit>`.
     pub const UNIT_NAMES_SHARED: &str = "UnitNamesShared";
+    /// Workloads have no nodes any more and are not deleted until a person decides.
+    pub const REMOVAL_HELD: &str = "RemovalHeld";
 }
 
 /// Reasons of events and conditions.
@@ -178,6 +180,8 @@ pub mod reason {
     pub const STAMPED: &str = "Stamped";
     /// Units are on their way to what the grid asks for.
     pub const ROLLING_OUT: &str = "RollingOut";
+    /// With a StatefulSet its claims would be deleted, because `whenDeleted` says so.
+    pub const CLAIMS_WOULD_GO: &str = "ClaimsWouldBeDeleted";
     /// `spec.rollout.paused` keeps units as they are.
     pub const PAUSED: &str = "Paused";
     /// A changed unit did not become Available in time, so the rest keeps what it has.
