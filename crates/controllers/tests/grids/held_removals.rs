@@ -92,7 +92,7 @@ async fn a_set_that_would_take_its_claims_along_stays_for_a_day_without_a_write(
         );
         assert!(message.contains("whenDeleted"), "{message}");
         assert!(
-            message.contains("kubectl delete statefulset -n default db-b"),
+            message.contains("kubectl delete statefulset -n default NAME"),
             "{message}"
         );
         a_while().await;
