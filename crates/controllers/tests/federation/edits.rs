@@ -131,7 +131,8 @@ async fn the_mark_of_an_earlier_departure_does_not_count_for_a_members_grid_eith
         a.site.until((kind, GRID), true, is_marked).await.unwrap();
     }
     a.site.running = None; // killed: the marks stay
-    a.site.add_nodes(&["a-1 zone=zone1"]).await.unwrap();
+    let back = json!({ "metadata": { "labels": { "zone": "zone1" } } });
+    a.site.create(NODE, ("", "a-1"), &back).await.unwrap();
     tokio::time::sleep(Duration::from_mins(10)).await;
     a.site.delete(NODE, ("", "a-1")).await.unwrap();
     a.site.start().await.unwrap();

@@ -59,7 +59,10 @@ async fn lose(stage: &Stage<'_>, loss: Loss) -> Result<()> {
 
 async fn give_back(stage: &Stage<'_>, loss: Loss) -> Result<()> {
     match loss {
-        Loss::NodeDeleted => stage.add_nodes(&["b-1 zone=b"]).await,
+        Loss::NodeDeleted => {
+            let labels = json!({ "metadata": { "labels": { "zone": "b" } } });
+            stage.create(NODE, "b-1", &labels).await.map(drop)
+        }
         Loss::LabelTaken => stage.label_node("b-1", "zone", Some("b")).await,
     }
 }

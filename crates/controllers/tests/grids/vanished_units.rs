@@ -140,7 +140,8 @@ async fn the_mark_of_an_earlier_departure_does_not_count_for_a_later_one() -> Re
     stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
     drop(running); // killed: the mark stays
     pass_time(Duration::from_mins(2)).await;
-    stage.add_nodes(&["b-1 zone=b"]).await?;
+    let back = json!({ "metadata": { "labels": { "zone": "b" } } });
+    stage.create(NODE, "b-1", &back).await?;
     pass_time(Duration::from_mins(10)).await;
     stage.delete(NODE, "b-1").await?;
     let _running = harness::start(&cluster).await?;
