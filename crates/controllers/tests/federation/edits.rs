@@ -180,7 +180,7 @@ async fn a_members_grid_waits_while_one_of_its_sets_would_take_claims_along() {
         control.until(at, reason, behind).await.unwrap();
         let running = a.site.running.as_ref().unwrap();
         running.writes.take();
-        tokio::time::sleep(Duration::from_hours(24)).await;
+        tokio::time::sleep(Duration::from_hours(6)).await;
         assert_eq!(running.writes.take(), Vec::<String>::new());
         assert!(a.site.find(set.0, set.1).await.unwrap().is_some());
         // By hand, or with the original.

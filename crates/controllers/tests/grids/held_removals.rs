@@ -80,42 +80,51 @@ async fn not_held(stage: &Stage<'_>) -> Result<()> {
     found.map(drop)
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_set_that_would_take_its_claims_along_stays_for_a_day_without_a_write() -> Result<()> {
-    for loss in LOSSES {
-        let (cluster, running) = with_claims().await?;
-        let stage = Stage(&cluster);
-        lose(&stage, loss).await?;
-        let condition = held(&stage).await?;
-        assert_eq!(condition["reason"], reason::CLAIMS_WOULD_GO);
-        let message = condition["message"].as_str().unwrap();
-        assert!(
-            message.contains("db-b") && !message.contains("db-a"),
-            "{message}"
-        );
-        assert!(message.contains("whenDeleted"), "{message}");
-        assert!(
-            message.contains("kubectl delete statefulset -n default NAME"),
-            "{message}"
-        );
-        a_while().await;
-        let before = stage.read(STATEFUL_SET, "db-b").await?;
-        running.writes.take();
-        pass_time(Duration::from_hours(24)).await;
-        assert_eq!(running.writes.take(), Vec::<String>::new(), "{loss:?}");
-        collect_garbage(&cluster).await?;
-        assert_eq!(stage.read(STATEFUL_SET, "db-b").await?, before);
-        stage.read(CLAIM, CLAIM_NAME).await?;
-        let grid = stage.read(STATEFUL_SET_GRID, "db").await?;
-        let leaving = &grid["status"]["leavingUnits"][0];
-        assert_eq!(
-            (&leaving["unit"], &leaving["removedAt"]),
-            (&json!("b"), &Value::Null)
-        );
-        let told = stage.events("db", reason::CLAIMS_WOULD_GO).await?;
-        assert_eq!(told.len(), 1, "{told:#?}");
-    }
+/// Set and claim stay for a day, and nothing is written meanwhile.
+async fn stays_for_a_day(loss: Loss) -> Result<()> {
+    let (cluster, running) = with_claims().await?;
+    let stage = Stage(&cluster);
+    lose(&stage, loss).await?;
+    let condition = held(&stage).await?;
+    assert_eq!(condition["reason"], reason::CLAIMS_WOULD_GO);
+    let message = condition["message"].as_str().unwrap();
+    assert!(
+        message.contains("db-b") && !message.contains("db-a"),
+        "{message}"
+    );
+    assert!(message.contains("whenDeleted"), "{message}");
+    assert!(
+        message.contains("kubectl delete statefulset -n default NAME"),
+        "{message}"
+    );
+    a_while().await;
+    let before = stage.read(STATEFUL_SET, "db-b").await?;
+    running.writes.take();
+    pass_time(Duration::from_hours(24)).await;
+    assert_eq!(running.writes.take(), Vec::<String>::new(), "{loss:?}");
+    collect_garbage(&cluster).await?;
+    assert_eq!(stage.read(STATEFUL_SET, "db-b").await?, before);
+    stage.read(CLAIM, CLAIM_NAME).await?;
+    let grid = stage.read(STATEFUL_SET_GRID, "db").await?;
+    let leaving = &grid["status"]["leavingUnits"][0];
+    assert_eq!(
+        (&leaving["unit"], &leaving["removedAt"]),
+        (&json!("b"), &Value::Null)
+    );
+    let told = stage.events("db", reason::CLAIMS_WOULD_GO).await?;
+    assert_eq!(told.len(), 1, "{told:#?}");
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_whose_node_was_deleted_keeps_its_claims_for_a_day_without_a_write() -> Result<()> {
+    stays_for_a_day(Loss::NodeDeleted).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_whose_node_lost_the_label_keeps_its_claims_for_a_day_without_a_write() -> Result<()>
+{
+    stays_for_a_day(Loss::LabelTaken).await
 }
 
 /// Its pods may run still, and one that is restarted finds no node.
