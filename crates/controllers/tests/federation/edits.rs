@@ -185,7 +185,16 @@ async fn a_members_grid_waits_while_one_of_its_sets_would_take_claims_along() {
         assert!(a.site.find(set.0, set.1).await.unwrap().is_some());
         // By hand, or with the original.
         if is_deleted {
+            // As with --cascade=orphan: it is there until its claims are their own.
+            let finalizers = |all: &Value| json!({ "metadata": { "finalizers": all } });
+            let orphan = finalizers(&json!(["orphan"]));
+            a.site.edit(set.0, set.1, &orphan).await.unwrap();
             a.site.delete(set.0, set.1).await.unwrap();
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            let grid = a.site.find(STATEFUL_SET_GRID, GRID).await.unwrap();
+            assert!(grid.is_some(), "it waits until the set is gone");
+            let none = finalizers(&Value::Null);
+            a.site.edit(set.0, set.1, &none).await.unwrap();
         } else {
             control.delete(STATEFUL_SET_GRID, GRID).await.unwrap();
         }
