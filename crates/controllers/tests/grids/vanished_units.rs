@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use edgegrid_api::names::annotation;
+use edgegrid_api::names::{CONTROLLER, annotation};
 use edgegrid_controllers::{Clock, Config};
+use edgegrid_runtime::LeaseConfig;
 use edgegrid_testkit::Cluster;
+use edgegrid_testkit::faults::Fault;
 use serde_json::{Value, json};
 
 use crate::harness::{self, Running};
@@ -146,6 +148,56 @@ async fn the_mark_of_an_earlier_departure_does_not_count_for_a_later_one() -> Re
     stage.delete(NODE, "b-1").await?;
     let _running = harness::start(&cluster).await?;
     live_for_the_whole_grace(&stage).await
+}
+
+async fn start_as(cluster: &Cluster, name: &str) -> Result<Running> {
+    let lease = LeaseConfig::new(NAMESPACE, CONTROLLER, name);
+    let start = harness::Start {
+        lease: Some(lease),
+        ..harness::Start::default()
+    };
+    harness::start_with(cluster, start).await
+}
+
+/// What it saw as a standby may be old: it may have been cut off since.
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_takes_over_counts_the_whole_grace_again() -> Result<()> {
+    let (cluster, running) = stamped().await?;
+    let stage = Stage(&cluster);
+    drop(running);
+    let first = start_as(&cluster, "first").await?;
+    let _second = start_as(&cluster, "second").await?;
+    stage.delete(NODE, "b-1").await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    pass_time(Duration::from_mins(4)).await;
+    drop(first);
+    pass_time(Duration::from_secs(295)).await;
+    assert_eq!(stage.names(DEPLOYMENT).await?, ["web-a", "web-b"]);
+    pass_time(Duration::from_secs(30)).await;
+    assert_eq!(stage.names(DEPLOYMENT).await?, ["web-a"]);
+    Ok(())
+}
+
+/// A leader that finds the API server again may work before its watches show what happened meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_came_back_during_an_outage_of_the_api_server_saves_its_unit() -> Result<()> {
+    let (cluster, running) = stamped().await?;
+    let stage = Stage(&cluster);
+    drop(running);
+    let leader = start_as(&cluster, "leader").await?;
+    let before = stage.read(DEPLOYMENT, "web-b").await?;
+    stage.delete(NODE, "b-1").await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    leader.faults.break_off(Fault::LoseRequest);
+    pass_time(Duration::from_mins(10)).await;
+    let back = json!({ "metadata": { "labels": { "zone": "b" } } });
+    stage.create(NODE, "b-1", &back).await?;
+    leader.faults.restore();
+    pass_time(Duration::from_mins(10)).await;
+    let after = stage.read(DEPLOYMENT, "web-b").await?;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert!(!gone_since(&after));
+    Ok(())
 }
 
 /// A wall clock that is a number of hours off.
