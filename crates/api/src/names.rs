@@ -78,7 +78,7 @@ pub mod annotation {
     pub const TEMPLATE_HASH: &str = "edgegrid.io/template-hash";
     /// On a workload that got another template: when (RFC 3339).
     pub const CHANGED_AT: &str = "edgegrid.io/changed-at";
-    /// On a workload whose unit's Node objects were deleted: when that was seen (RFC 3339).
+    /// On a workload whose unit has no nodes any more: since when, by the leader's wall clock (RFC 3339). For people only.
     pub const UNIT_GONE_SINCE: &str = "edgegrid.io/unit-gone-since";
     /// kubectl's own: what client-side apply applied last.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

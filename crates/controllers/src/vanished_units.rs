@@ -4,8 +4,9 @@
 //! autoscaler, a site that registers again, an outage: the workloads wait for the grace period. The cluster shows
 //! only that the node is gone, so it must be noted as it happens, on a clock that does not jump.
 //!
-//! A process that did not see the node go counts from when it first found the unit without nodes. A standby sees
-//! all that a leader sees.
+//! A process that did not see the node go counts from when it first found the unit without nodes. So does one that
+//! has just become the leader, whatever it saw before: it may have been cut off since, and its watches may need a
+//! while to show that the node is back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -124,6 +125,13 @@ impl VanishedUnits {
             }
         }
         concerned
+    }
+
+    /// Forgets all that was seen, so that every unit without nodes is new.
+    pub fn clear(&self) {
+        let mut inner = self.0.lock();
+        inner.by_unit.clear();
+        inner.by_key.clear();
     }
 
     /// Forgets the label keys that nobody asks for any more.

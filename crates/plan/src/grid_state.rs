@@ -37,7 +37,7 @@ pub struct World<'a> {
     pub unit_grace: Duration,
 }
 
-/// A unit without nodes, as this process saw it. What another process noted counts for nothing here: the
+/// A unit without nodes, as this process saw it since it leads. What another process noted counts for nothing here: the
 /// nodes may have been back since, and its clock may have been another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VanishedUnit {
