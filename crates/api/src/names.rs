@@ -88,7 +88,7 @@ pub mod annotation {
     pub const TEMPLATE_HASH: &str = "edgegrid.io/template-hash";
     /// On a workload that got another template: when (RFC 3339).
     pub const CHANGED_AT: &str = "edgegrid.io/changed-at";
-    /// On a workload whose unit's Node objects were deleted: when that was seen (RFC 3339).
+    /// On a workload whose unit has no nodes any more: since when, by the leader's wall clock (RFC 3339). For people only.
     pub const UNIT_GONE_SINCE: &str = "edgegrid.io/unit-gone-since";
     /// kubectl's own: what client-side apply applied last.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -176,6 +176,8 @@ pub mod condition {
     pub const REMOVED: &str = "Removed";
     /// Clusters have units of the same name, so `states` calls them `<cluster>/<unit>`.
     pub const UNIT_NAMES_SHARED: &str = "UnitNamesShared";
+    /// Workloads have no nodes any more and are not deleted until a person decides.
+    pub const REMOVAL_HELD: &str = "RemovalHeld";
 }
 
 /// Reasons of events and conditions.
@@ -190,6 +192,8 @@ pub mod reason {
     pub const STAMPED: &str = "Stamped";
     /// Units are on their way to what the grid asks for.
     pub const ROLLING_OUT: &str = "RollingOut";
+    /// With a StatefulSet its claims would be deleted, because `whenDeleted` says so.
+    pub const CLAIMS_WOULD_GO: &str = "ClaimsWouldBeDeleted";
     /// `spec.rollout.paused` keeps units as they are.
     pub const PAUSED: &str = "Paused";
     /// A changed unit did not become Available in time, so the rest keeps what it has.

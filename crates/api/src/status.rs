@@ -98,7 +98,7 @@ pub struct LeavingUnit {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub gone_since: Option<Time>,
-    /// When the unit's workload is deleted if no node comes back.
+    /// When the unit's workload is deleted if no node comes back. Without it the workload waits for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub removed_at: Option<Time>,

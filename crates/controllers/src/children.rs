@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use edgegrid_api::names::label;
 use edgegrid_plan::Child;
+use edgegrid_plan::unit_names::label_value;
 
 use crate::queue::{ObjectKey, key};
 use crate::reflector::Change;
@@ -35,6 +36,19 @@ impl Children {
             .get(grid)
             .map(|children| children.values().cloned().collect())
             .unwrap_or_default()
+    }
+
+    /// The same by the grid's name and, for a name too long for a label, by what stands for it.
+    pub(crate) fn of_name(&self, namespace: &str, grid: &str) -> Vec<Arc<Child>> {
+        let of = |name: &str| self.of_grid(&(namespace.to_owned(), name.to_owned()));
+        let mut found = of(grid);
+        let selector = label_value(grid);
+        if selector != grid {
+            found.extend(of(&selector));
+            found.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+            found.dedup_by(|a, b| a.metadata.name == b.metadata.name);
+        }
+        found
     }
 
     /// The child of this namespace and name, whichever grid it names.

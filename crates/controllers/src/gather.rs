@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use edgegrid_plan::Child;
 use edgegrid_plan::grid::Grid;
-use edgegrid_plan::grid_state::World;
+use edgegrid_plan::grid_state::{VanishedUnit, World};
 use edgegrid_plan::ownership::{Owner, Ownership};
 use edgegrid_plan::unit_names::{object_name, unit_of};
 use edgegrid_plan::unreachable::{UnreachableNode, is_kept};
@@ -14,13 +14,12 @@ use edgegrid_plan::unreachable::{UnreachableNode, is_kept};
 use crate::children::Children;
 use crate::context::Context;
 use crate::grid_memory::Memory;
-use crate::vanished_units::Vanished;
 
 /// What the caches show of one grid.
 pub(crate) struct Gathered {
     units: BTreeSet<String>,
-    lost_label: BTreeSet<String>,
-    /// The grid's children; a scan of the names may add some.
+    vanished: BTreeMap<String, VanishedUnit>,
+    /// The grid's children.
     pub(crate) children: Vec<Arc<Child>>,
     /// Names that are not to be written now.
     pub(crate) pending: BTreeSet<String>,
@@ -41,24 +40,39 @@ impl Gathered {
         } else {
             Vec::new()
         };
-        let children = children_of(children, grid);
-        let lost_label = children
-            .iter()
-            .filter_map(|child| unit_of(grid.name(), &child.metadata))
-            .filter(|unit| !units.contains(unit))
-            .filter(|unit| caches.vanished_units.get(key, unit) == Some(Vanished::LabelLost))
-            .collect();
         let mut gathered = Self {
             units,
-            lost_label,
-            children,
+            vanished: BTreeMap::new(),
+            children: children.of_name(grid.namespace(), grid.name()),
             pending: BTreeSet::new(),
             cache_wait: None,
             unit_grace: context.config.unit_grace,
             unreachable,
         };
+        gathered.find_vanished(context, grid);
         gathered.find_pending(context, grid);
         gathered
+    }
+
+    /// Adds children that no cache shows.
+    pub(crate) fn add_children(&mut self, context: &Context, grid: &Grid, uncached: Vec<Child>) {
+        self.children.extend(uncached.into_iter().map(Arc::new));
+        self.find_vanished(context, grid);
+    }
+
+    /// How the units of those children went that have no nodes.
+    fn find_vanished(&mut self, context: &Context, grid: &Grid) {
+        let key = grid.key.as_deref().unwrap_or_default();
+        let now = (context.clock)();
+        let noted = self
+            .children
+            .iter()
+            .filter_map(|child| unit_of(grid.name(), &child.metadata));
+        let vanished = noted.filter(|unit| !self.units.contains(unit)).map(|unit| {
+            let seen = context.caches.vanished_units.unit(key, &unit, now);
+            (unit, seen)
+        });
+        self.vanished = vanished.collect();
     }
 
     /// Names whose last write of ours the caches do not show yet.
@@ -123,7 +137,7 @@ impl Gathered {
     ) -> World<'a> {
         World {
             units: self.units.clone(),
-            lost_label: self.lost_label.clone(),
+            vanished: self.vanished.clone(),
             children: self.children.clone(),
             names_scanned: foreign.is_complete,
             foreign: foreign.names,
@@ -143,18 +157,6 @@ pub(crate) struct Foreign {
     pub(crate) is_complete: bool,
     /// Each name and who has it.
     pub(crate) names: BTreeMap<String, String>,
-}
-
-/// Children by the grid's name and, for a name too long for a label, by what stands for it.
-fn children_of(children: &Children, grid: &Grid) -> Vec<Arc<Child>> {
-    let of = |name: String| children.of_grid(&(grid.namespace().to_owned(), name));
-    let mut found = of(grid.name().to_owned());
-    if grid.selector_value() != grid.name() {
-        found.extend(of(grid.selector_value()));
-        found.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        found.dedup_by(|a, b| a.metadata.name == b.metadata.name);
-    }
-    found
 }
 
 fn name(child: &Child) -> &str {

@@ -149,6 +149,7 @@ async fn work(
     if !before(shutdown, prepare).await.unwrap_or(false) {
         return;
     }
+    context.caches.vanished_units.clear();
     enqueue_all(context);
     let closing = async {
         shutdown.requested().await;

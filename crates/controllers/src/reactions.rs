@@ -28,7 +28,8 @@ pub(crate) fn node(context: &Context, change: &Change<PrunedNode>) {
     }
     node_reactions::node(context, change);
     let keys = context.caches.unit_keys();
-    for key in context.caches.vanished_units.apply(change, &keys) {
+    let now = (context.clock)();
+    for key in context.caches.vanished_units.apply(change, &keys, now) {
         enqueue_grids_by_key(context, &key);
         federation::reactions::units(context, &key);
     }
@@ -70,7 +71,11 @@ pub(crate) fn child(context: &Context, kind: ObjectKind, change: &Change<Child>)
         let id = ObjectId::namespaced(kind, &namespace, &name);
         context.execution.writes.gone(&id);
     }
-    queue.extend(children.apply(change));
+    let grids = children.apply(change);
+    if kind == ObjectKind::StatefulSet && matches!(change, Change::Removed(_)) {
+        federation::reactions::set_removed(context, &grids);
+    }
+    queue.extend(grids);
 }
 
 fn enqueue_grids_by_key(context: &Context, label: &str) {

@@ -1,14 +1,21 @@
-//! How the last node of a unit went: by losing its label, or with its Node object.
+//! How and when the last node of a unit went: by losing its label, or with its Node object.
 //!
 //! The first is intended, and the unit's workloads go at once. The second may be an
 //! autoscaler, a site that registers again, an outage: the workloads wait for the grace period. The cluster shows
-//! only that the node is gone, so it must be noted as it happens.
+//! only that the node is gone, so it must be noted as it happens, on a clock that does not jump.
+//!
+//! A process that did not see the node go counts from when it first found the unit without nodes. So does one that
+//! has just become the leader, whatever it saw before: it may have been cut off since, and its watches may need a
+//! while to show that the node is back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use edgegrid_plan::PrunedNode;
+use edgegrid_plan::grid_state::VanishedUnit;
+use jiff::Timestamp;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::reflector::Change;
 
@@ -19,6 +26,8 @@ pub enum Vanished {
     LabelLost,
     /// Its Node object was deleted, or replaced by another of the same name.
     NodeDeleted,
+    /// It was gone when this process first looked.
+    NotSeen,
 }
 
 /// What was seen of each unit's last node, by label key and value.
@@ -27,53 +36,102 @@ pub struct VanishedUnits(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    by_unit: BTreeMap<(String, String), Vanished>,
+    by_unit: BTreeMap<(String, String), Seen>,
     /// The last unit of each label key.
-    by_key: BTreeMap<String, Vanished>,
+    by_key: BTreeMap<String, Seen>,
+}
+
+/// What was seen, and when.
+#[derive(Clone, Copy)]
+struct Seen {
+    how: Vanished,
+    at: Instant,
+    /// The same moment by the wall clock, which may be wrong and may jump.
+    moment: Timestamp,
+}
+
+impl Seen {
+    fn now(how: Vanished, now: Timestamp) -> Self {
+        Self {
+            how,
+            at: Instant::now(),
+            moment: now,
+        }
+    }
+
+    fn vanished(self) -> VanishedUnit {
+        VanishedUnit {
+            lost_label: self.how == Vanished::LabelLost,
+            elapsed: self.at.elapsed(),
+            ..VanishedUnit::seen_now(self.moment)
+        }
+    }
 }
 
 impl VanishedUnits {
+    /// How and when a unit that has no nodes went; from now on, if that was not seen.
+    pub fn unit(&self, label: &str, unit: &str, now: Timestamp) -> VanishedUnit {
+        let mut inner = self.0.lock();
+        let key = (label.to_owned(), unit.to_owned());
+        let seen = inner.by_unit.entry(key);
+        seen.or_insert_with(|| Seen::now(Vanished::NotSeen, now))
+            .vanished()
+    }
+
+    /// How and when the last unit of a label key that no node has went; from now on, if that was not seen.
+    pub fn last(&self, label: &str, now: Timestamp) -> VanishedUnit {
+        let mut inner = self.0.lock();
+        let seen = inner.by_key.entry(label.to_owned());
+        seen.or_insert_with(|| Seen::now(Vanished::NotSeen, now))
+            .vanished()
+    }
+
     /// How the last node that had this label went; `None` when it was not seen going.
     pub fn get(&self, label: &str, unit: &str) -> Option<Vanished> {
         let inner = self.0.lock();
-        inner
-            .by_unit
-            .get(&(label.to_owned(), unit.to_owned()))
-            .copied()
-    }
-
-    /// How the last node that had this label key went; `None` when it was not seen going.
-    pub fn last(&self, label: &str) -> Option<Vanished> {
-        let inner = self.0.lock();
-        inner.by_key.get(label).copied()
+        let seen = inner.by_unit.get(&(label.to_owned(), unit.to_owned()))?;
+        Some(seen.how).filter(|how| *how != Vanished::NotSeen)
     }
 
     /// Notes what a change of a Node means to the units of these label keys, and returns the keys
     /// whose units it concerns.
-    pub fn apply(&self, change: &Change<PrunedNode>, keys: &BTreeSet<String>) -> BTreeSet<String> {
+    pub fn apply(
+        &self,
+        change: &Change<PrunedNode>,
+        keys: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> BTreeSet<String> {
         let mut inner = self.0.lock();
-        let cause = cause(change);
+        let seen = Seen::now(cause(change), now);
         let mut concerned = BTreeSet::new();
         for key in keys {
             let (old, new) = (
                 value(change.before().map(|node| &**node), key),
                 value(change.after().map(|node| &**node), key),
             );
-            if old == new && cause == Vanished::LabelLost {
+            if old == new && seen.how == Vanished::LabelLost {
                 continue;
             }
             if let Some(unit) = &old {
-                inner.by_unit.insert((key.clone(), unit.clone()), cause);
-                inner.by_key.insert(key.clone(), cause);
+                inner.by_unit.insert((key.clone(), unit.clone()), seen);
+                inner.by_key.insert(key.clone(), seen);
             }
             if let Some(unit) = &new {
                 inner.by_unit.remove(&(key.clone(), unit.clone()));
+                inner.by_key.remove(key);
             }
             if old.is_some() || new.is_some() {
                 concerned.insert(key.clone());
             }
         }
         concerned
+    }
+
+    /// Forgets all that was seen, so that every unit without nodes is new.
+    pub fn clear(&self) {
+        let mut inner = self.0.lock();
+        inner.by_unit.clear();
+        inner.by_key.clear();
     }
 
     /// Forgets the label keys that nobody asks for any more.
@@ -100,6 +158,10 @@ fn value(node: Option<&PrunedNode>, key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::advance;
+
     use super::*;
 
     fn node(uid: &str, zone: Option<&str>) -> Arc<PrunedNode> {
@@ -113,7 +175,7 @@ mod tests {
     fn after(change: &Change<PrunedNode>) -> (Option<Vanished>, usize) {
         let vanished = VanishedUnits::default();
         let keys = BTreeSet::from(["zone".to_owned()]);
-        let concerned = vanished.apply(change, &keys);
+        let concerned = vanished.apply(change, &keys, Timestamp::UNIX_EPOCH);
         (vanished.get("zone", "a"), concerned.len())
     }
 
@@ -154,5 +216,40 @@ mod tests {
             after(&changed(node("1", Some("")), node("1", None))),
             (None, 0)
         );
+    }
+
+    fn gone_for(vanished: &VanishedUnits) -> [Duration; 2] {
+        let now = Timestamp::UNIX_EPOCH;
+        [
+            vanished.unit("zone", "a", now).elapsed,
+            vanished.last("zone", now).elapsed,
+        ]
+    }
+
+    /// However short the return: a pass may have seen nothing of it.
+    #[tokio::test(start_paused = true)]
+    async fn a_unit_that_came_back_and_went_again_is_gone_since_the_second_time() {
+        let vanished = VanishedUnits::default();
+        let apply = |change: &Change<PrunedNode>| {
+            vanished.apply(change, &["zone".to_owned()].into(), Timestamp::UNIX_EPOCH)
+        };
+        let minute = Duration::from_mins(1);
+        let node = node("1", Some("a"));
+        apply(&Change::Removed(node.clone()));
+        advance(minute).await;
+        assert_eq!(gone_for(&vanished), [minute; 2]);
+        apply(&Change::Added(node.clone()));
+        apply(&Change::Removed(node));
+        assert_eq!(gone_for(&vanished), [Duration::ZERO; 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_unit_that_was_not_seen_going_is_gone_since_the_first_look() {
+        let vanished = VanishedUnits::default();
+        advance(Duration::from_hours(1)).await;
+        assert_eq!(gone_for(&vanished), [Duration::ZERO; 2]);
+        advance(Duration::from_mins(1)).await;
+        assert_eq!(gone_for(&vanished), [Duration::from_mins(1); 2]);
+        assert_eq!(vanished.get("zone", "a"), None);
     }
 }

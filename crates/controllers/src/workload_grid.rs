@@ -211,9 +211,7 @@ impl Shared {
             wanted: &unknown,
         };
         let scanned = scan_names(&self.context.client, scan).await?;
-        gathered
-            .children
-            .extend(scanned.uncached.into_iter().map(Arc::new));
+        gathered.add_children(&self.context, grid, scanned.uncached);
         gathered
             .pending
             .extend(refused.iter().map(|id| id.name.clone()));

@@ -4,19 +4,24 @@
 //! |---|---|
 //! | it lost the label, or got another value | goes at once: somebody wanted it so |
 //! | its Node object was deleted, or nobody knows | stays for the grace period, marked with the moment |
+//! | either, and its claims would go with it | is held: it stays as it is until a person deletes it |
 //!
-//! An outage that makes Node objects vanish and come back must not take a site's application with it.
+//! An outage that makes Node objects vanish and come back must not take a site's application with it, and
+//! nothing that happens to Node objects may take its data.
+//!
+//! The grace is counted by the process that leads, from when it saw the unit without nodes. The mark is for
+//! people only: whoever left it may have had a wrong clock, and the nodes may have been back since.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
-use edgegrid_api::names::{annotation, label};
+use edgegrid_api::names::{annotation, label, reason};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::failure::{Failure, REMOVAL_ATTEMPT};
+use crate::conditions::listed;
+use crate::failure::{Problem, REMOVAL_ATTEMPT};
 use crate::grid::Grid;
-use crate::grid_state::{Leaving, World};
+use crate::grid_state::{Leaving, VanishedUnit, World};
 use crate::observed::Child;
 use crate::ownership::{Owner, Ownership};
 use crate::packed::Packed;
@@ -29,26 +34,34 @@ enum Retention {
     /// Its unit has nodes.
     Wanted,
     /// Its unit has none, but may come back.
-    Kept(String, Leaving),
+    Kept(VanishedUnit),
     /// It is deleted now.
     Unwanted,
 }
 
-/// Plans deletions and marks of the grid's own workloads, and gives the units that are kept though they
-/// have no nodes.
+/// What is kept though it has no nodes.
+#[derive(Debug, Default)]
+pub(crate) struct KeptWorkloads {
+    /// The units.
+    pub(crate) leaving: BTreeMap<String, Leaving>,
+    /// Names of the workloads that only a person may delete.
+    pub(crate) held: BTreeSet<String>,
+}
+
+/// Plans deletions and marks of the grid's own workloads, and gives what is kept though it has no nodes.
 pub(crate) fn plan_removals(
     grid: &Grid,
     key: &str,
     world: &World<'_>,
     now: Timestamp,
     plan: &mut Plan,
-) -> BTreeMap<String, Leaving> {
+) -> KeptWorkloads {
     let selector = grid.selector_value();
     let owner = Owner {
         uid: grid.uid(),
         selector: &selector,
     };
-    let mut kept = BTreeMap::new();
+    let mut kept = KeptWorkloads::default();
     for child in &world.children {
         let is_ours = owner.ownership(&child.metadata) == Ownership::Ours;
         let (Some(name), Some(uid)) = (&child.metadata.name, &child.metadata.uid) else {
@@ -58,33 +71,48 @@ pub(crate) fn plan_removals(
             continue;
         }
         let unit = unit_of(grid.name(), &child.metadata).unwrap_or_else(|| name.clone());
-        let failure = world.failures.get(&Scope::Unit(unit.clone()));
-        let is_backing_off =
-            failure.is_some_and(|failure| failure.is_backing_off(REMOVAL_ATTEMPT, now));
-        let mark = |moment: Option<Timestamp>| mark(grid, name, uid, moment);
-        match retention(grid, key, world, child, now) {
-            Retention::Wanted if child.annotation(annotation::UNIT_GONE_SINCE).is_some() => {
-                plan.push_for(unit, mark(None));
+        let retention = retention(grid, key, world, child, now);
+        if child.spec.deletes_claims && retention != Retention::Wanted {
+            kept.held.insert(name.clone());
+            if object_name(grid.workload, grid.name(), &unit) == *name {
+                let since = world.vanished(&unit, now).since;
+                plan_mark(grid, &unit, child, Some(since), plan);
+                kept.leaving.insert(unit, Leaving { since, until: None });
             }
-            Retention::Wanted => {}
-            Retention::Unwanted if is_backing_off => recheck_after_failure(plan, failure, now),
-            Retention::Unwanted => plan.push_for(
-                unit,
-                Step::Delete {
-                    id: grid.child(name),
-                    uid: uid.clone(),
-                },
-            ),
-            Retention::Kept(unit, leaving) => {
-                if gone_since(child).is_none() {
-                    plan.push_for(unit.clone(), mark(Some(leaving.since)));
-                }
-                plan.recheck_at(leaving.until, now);
-                kept.insert(unit, leaving);
+            continue;
+        }
+        match retention {
+            Retention::Wanted => plan_mark(grid, &unit, child, None, plan),
+            Retention::Unwanted => {
+                let id = grid.child(name);
+                let uid = uid.clone();
+                plan_deletion(world, unit, Step::Delete { id, uid }, now, plan);
+            }
+            Retention::Kept(vanished) => {
+                let since = vanished.since;
+                let until = since.checked_add(world.unit_grace);
+                let until = Some(until.unwrap_or(Timestamp::MAX));
+                plan_mark(grid, &unit, child, Some(since), plan);
+                plan.recheck_after(vanished.grace_left(world.unit_grace).unwrap_or_default());
+                kept.leaving.insert(unit, Leaving { since, until });
             }
         }
     }
     kept
+}
+
+/// Why workloads without nodes are not deleted, and how a person deletes them.
+pub(crate) fn removal_held(namespace: &str, sets: &BTreeSet<String>) -> Option<Problem> {
+    if sets.is_empty() {
+        return None;
+    }
+    let names = listed(sets.iter().map(String::as_str));
+    let message = format!(
+        "without nodes, and kept as they are because their whenDeleted: Delete would delete their claims: StatefulSets {names}. \
+         If the data may go: kubectl delete statefulset -n {namespace} NAME. If it must stay: the same with --cascade=orphan, then \
+         delete the pods. Or label nodes again"
+    );
+    Some(Problem::new(reason::CLAIMS_WOULD_GO, message))
 }
 
 fn retention(
@@ -111,46 +139,48 @@ fn retention(
     let has_other_key = labels
         .and_then(|all| all.get(label::GRID_UNIQ_KEY))
         .is_some_and(|value| *value != label_value(key));
-    if has_other_key || world.lost_label.contains(&unit) {
+    let vanished = world.vanished(&unit, now);
+    if has_other_key || vanished.grace_left(world.unit_grace).is_none() {
         return Retention::Unwanted;
     }
-    let since = gone_since(child).unwrap_or(whole_second(now));
-    let until = since
-        .checked_add(world.unit_grace)
-        .unwrap_or(Timestamp::MAX);
-    if until <= now || world.unit_grace == Duration::ZERO {
-        return Retention::Unwanted;
+    Retention::Kept(vanished)
+}
+
+/// Deletes a workload, unless that failed a short while ago.
+fn plan_deletion(world: &World<'_>, unit: String, deletion: Step, now: Timestamp, plan: &mut Plan) {
+    let failure = world.failures.get(&Scope::Unit(unit.clone()));
+    match failure.filter(|failure| failure.is_backing_off(REMOVAL_ATTEMPT, now)) {
+        None => plan.push_for(unit, deletion),
+        Some(failure) => {
+            if let Some(left) = failure.remaining(now) {
+                plan.recheck_after(left);
+            }
+        }
     }
-    Retention::Kept(unit, Leaving { since, until })
 }
 
-fn recheck_after_failure(plan: &mut Plan, failure: Option<&Failure>, now: Timestamp) {
-    if let Some(left) = failure.and_then(|failure| failure.remaining(now)) {
-        plan.recheck_after(left);
+/// Puts the moment on a workload, or takes it away, if another is there. It has a manager of its own, so
+/// that it can be written while the rest waits for the rollout.
+fn plan_mark(grid: &Grid, unit: &str, child: &Child, moment: Option<Timestamp>, plan: &mut Plan) {
+    let moment = moment.map(|moment| moment.to_string());
+    let marked = child.annotation(annotation::UNIT_GONE_SINCE);
+    let (Some(name), Some(uid)) = (&child.metadata.name, &child.metadata.uid) else {
+        return;
+    };
+    if marked == moment.as_deref() {
+        return;
     }
-}
-
-fn gone_since(child: &Child) -> Option<Timestamp> {
-    child.annotation(annotation::UNIT_GONE_SINCE)?.parse().ok()
-}
-
-/// Puts the moment on a workload, or takes it away. It has a manager of its own, so that it can
-/// be written while the rest waits for the rollout.
-fn mark(grid: &Grid, name: &str, uid: &str, moment: Option<Timestamp>) -> Step {
     let body = match moment {
         Some(moment) => {
-            json!({ "metadata": { "annotations": { annotation::UNIT_GONE_SINCE: moment.to_string() } } })
+            json!({ "metadata": { "annotations": { annotation::UNIT_GONE_SINCE: moment } } })
         }
         None => json!({ "metadata": {} }),
     };
-    Step::Apply(Apply {
+    let mark = Apply {
         id: grid.child(name),
         body: Packed::from(&body),
-        claim: Claim::Ours { uid: uid.into() },
+        claim: Claim::Ours { uid: uid.clone() },
         manager: Manager::Grace,
-    })
-}
-
-fn whole_second(now: Timestamp) -> Timestamp {
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
+    };
+    plan.push_for(unit, Step::Apply(mark));
 }

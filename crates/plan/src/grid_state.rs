@@ -17,8 +17,8 @@ use crate::unreachable::UnreachableNode;
 pub struct World<'a> {
     /// The distinct values that nodes have for the grid's key.
     pub units: BTreeSet<String>,
-    /// Units whose last node lost the label; of all others that are gone, Node objects were deleted.
-    pub lost_label: BTreeSet<String>,
+    /// Units of workloads that have no nodes, as this process saw them go.
+    pub vanished: BTreeMap<String, VanishedUnit>,
     /// Workloads that carry the grid's label or are controlled by it.
     pub children: Vec<Arc<Child>>,
     /// Whether names were scanned in this pass, so that one not known to be taken is free.
@@ -40,6 +40,43 @@ pub struct World<'a> {
     pub unreachable: Vec<UnreachableNode>,
 }
 
+/// A unit without nodes, as this process saw it since it leads. What another process noted counts for nothing here: the
+/// nodes may have been back since, and its clock may have been another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VanishedUnit {
+    /// Whether the last node lost the label; otherwise its Node object was deleted, or nobody knows.
+    pub lost_label: bool,
+    /// When this process first saw it so, by its wall clock: only for people.
+    pub since: Timestamp,
+    /// How long ago that was, by a clock that does not jump.
+    pub elapsed: Duration,
+}
+
+impl World<'_> {
+    /// How a unit without nodes went.
+    pub(crate) fn vanished(&self, unit: &str, now: Timestamp) -> VanishedUnit {
+        let seen = self.vanished.get(unit).copied();
+        seen.unwrap_or_else(|| VanishedUnit::seen_now(now))
+    }
+}
+
+impl VanishedUnit {
+    /// One that was not seen before.
+    pub fn seen_now(now: Timestamp) -> Self {
+        Self {
+            lost_label: false,
+            since: Timestamp::from_second(now.as_second()).unwrap_or(now),
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// How long its workload still stays; `None` if it need not.
+    pub(crate) fn grace_left(&self, grace: Duration) -> Option<Duration> {
+        let left = grace.saturating_sub(self.elapsed);
+        (!self.lost_label && !left.is_zero()).then_some(left)
+    }
+}
+
 /// What was decided about a grid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
@@ -55,6 +92,8 @@ pub struct Decision {
     pub batch: Batch,
     /// Nodes that keep pods though the cluster has not reached them for long.
     pub unreachable: BTreeSet<UnreachableNode>,
+    /// Names of StatefulSets without nodes that would take their claims with them.
+    pub held: BTreeSet<String>,
 }
 
 /// How a unit stands.
@@ -99,6 +138,8 @@ pub enum State {
     Retrying,
     /// Nothing can be written until somebody solves the problem.
     Blocked(Problem),
+    /// It has no nodes and is neither deleted nor changed until a person decides.
+    Held,
 }
 
 /// A workload that was found as wanted: nothing has to be compared again until it or the grid changes.
@@ -115,8 +156,8 @@ pub struct SettledAt {
 pub struct Leaving {
     /// When it was seen that the last node is gone.
     pub since: Timestamp,
-    /// When the workload is deleted.
-    pub until: Timestamp,
+    /// When the workload is deleted; `None` if a person has to do it.
+    pub until: Option<Timestamp>,
 }
 
 impl Decision {

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::conditions::{Conditions, listed};
 use crate::failure::{Failures, Problem};
+use crate::grace_period::removal_held;
 use crate::grid::Grid;
 use crate::grid_state::{Decision, State, Unit};
 use crate::observed::Child;
@@ -85,6 +86,15 @@ pub fn status(
     status.conditions.extend(unreachable.map(|message| {
         let (type_, reason) = (condition::NODE_UNREACHABLE, reason::NODE_UNREACHABLE);
         make.make(type_, true, reason, message)
+    }));
+    let held = removal_held(grid.namespace(), &decision.held);
+    status.conditions.extend(held.map(|problem| {
+        make.make(
+            condition::REMOVAL_HELD,
+            true,
+            problem.reason,
+            problem.message,
+        )
     }));
     let left_out = fill_states(
         grid.workload,
@@ -202,14 +212,14 @@ fn leaving_units(decision: &Decision) -> Vec<LeavingUnit> {
         .iter()
         .filter_map(|(unit, state)| Some((unit, state.leaving.as_ref()?)))
         .collect();
-    leaving.sort_by_key(|(unit, leaving)| (leaving.until, *unit));
+    leaving.sort_by_key(|(unit, leaving)| (leaving.until.is_none(), leaving.until, *unit));
     leaving
         .into_iter()
         .take(FAILING_UNITS_MAX)
         .map(|(unit, leaving)| LeavingUnit {
             unit: unit.clone(),
             gone_since: Some(Time(leaving.since)),
-            removed_at: Some(Time(leaving.until)),
+            removed_at: leaving.until.map(Time),
         })
         .collect()
 }

@@ -172,6 +172,12 @@ pub struct ChildSpec {
     /// Names of a StatefulSet's claims.
     #[serde(deserialize_with = "claim_names")]
     pub volume_claim_templates: Vec<String>,
+    /// Whether a StatefulSet's claims, and so its data, are deleted with it.
+    #[serde(
+        rename = "persistentVolumeClaimRetentionPolicy",
+        deserialize_with = "deletes_claims"
+    )]
+    pub deletes_claims: bool,
     /// The hash that SuperEdge put among the labels of the pod template, which is not kept itself.
     #[serde(rename = "template", deserialize_with = "superedge_hash")]
     pub superedge_hash: Option<String>,
@@ -187,11 +193,23 @@ fn claim_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     Ok(names.collect())
 }
 
+/// Whether a retention policy for claims says `whenDeleted: Delete`.
+fn deletes_claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let policy = Option::<RetentionPolicy>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(policy.when_deleted.as_deref() == Some("Delete"))
+}
+
 /// [`label::TEMPLATE_HASH_KEY`] of a pod template.
 fn superedge_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let template = Option::<Labelled>::deserialize(deserializer)?;
     let labels = template.and_then(|template| template.metadata.labels);
     Ok(labels.and_then(|mut labels| labels.remove(label::TEMPLATE_HASH_KEY)))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RetentionPolicy {
+    when_deleted: Option<String>,
 }
 
 #[derive(Deserialize)]

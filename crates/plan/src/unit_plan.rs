@@ -37,14 +37,13 @@ pub(crate) struct UnitPlan {
     pub(crate) recheck: Option<Timestamp>,
 }
 
-impl UnitPlanner<'_> {
-    /// Plans a unit whose workload is called `name`.
-    pub(crate) fn plan(&self, unit: &str, name: String, child: Option<&Arc<Child>>) -> UnitPlan {
-        let mut plan = UnitPlan {
+impl UnitPlan {
+    fn new(name: String, child: Option<&Arc<Child>>, state: State) -> Self {
+        Self {
             unit: Unit {
                 name,
                 child: child.cloned(),
-                state: State::Pending,
+                state,
                 attempt_hash: String::new(),
                 is_current: false,
                 is_available: false,
@@ -55,7 +54,14 @@ impl UnitPlanner<'_> {
             is_in_flight: false,
             settled: None,
             recheck: None,
-        };
+        }
+    }
+}
+
+impl UnitPlanner<'_> {
+    /// Plans a unit whose workload is called `name`.
+    pub(crate) fn plan(&self, unit: &str, name: String, child: Option<&Arc<Child>>) -> UnitPlan {
+        let mut plan = UnitPlan::new(name, child, State::Pending);
         let template = match self.grid.templates.chosen(unit) {
             Ok(template) => template,
             Err(problem) => {
@@ -71,6 +77,21 @@ impl UnitPlanner<'_> {
             Err(state) => state,
         };
         plan.is_in_flight = self.counts_against_rollout(unit, &plan.unit);
+        plan
+    }
+
+    /// Leaves a unit as it is. It does not count against the rollout either: without nodes it may never be
+    /// Available again.
+    pub(crate) fn plan_held(
+        &self,
+        unit: &str,
+        name: String,
+        child: Option<&Arc<Child>>,
+    ) -> UnitPlan {
+        let mut plan = UnitPlan::new(name, child, State::Held);
+        if let (Ok(template), Some(child)) = (self.grid.templates.chosen(unit), child) {
+            self.observe(unit, template, child, &mut plan);
+        }
         plan
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use edgegrid_api::names::reason;
 use jiff::Timestamp;
 
-use crate::grace_period::plan_removals;
+use crate::grace_period::{plan_removals, removal_held};
 use crate::grid::Grid;
 use crate::grid_state::{Decision, Leaving, State, World};
 use crate::notice::Notice;
@@ -42,15 +42,20 @@ pub fn decide(grid: &Grid, world: &World<'_>, now: Timestamp) -> Decision {
     if let Some(step) = drop_unused(grid) {
         decision.plan.push(step);
     }
-    let leaving = plan_removals(grid, key, world, now, &mut decision.plan);
+    let kept = plan_removals(grid, key, world, now, &mut decision.plan);
+    if let Some(problem) = removal_held(grid.namespace(), &kept.held) {
+        let notice = Notice::warning(problem.reason, problem.message);
+        decision.plan.notices.push(notice);
+    }
+    decision.held = kept.held;
     let planner = UnitPlanner {
         grid,
         key,
         world,
         now,
     };
-    let plans = plan_units(&planner, &leaving);
-    conclude(grid, plans, &leaving, now, &mut decision);
+    let plans = plan_units(&planner, &kept.leaving);
+    conclude(grid, plans, &kept.leaving, now, &mut decision);
     decision.unreachable = long_unreachable(grid, &world.unreachable, now, &mut decision.plan);
     decision.needs_name_scan |= !world.names_scanned && !world.missed.is_empty();
     set_recheck(world, now, &mut decision);
@@ -75,7 +80,12 @@ fn plan_units(
             let name = object_name(planner.grid.workload, planner.grid.name(), unit);
             let child = by_name.get(name.as_str()).copied();
             let is_first = taken.insert(name.clone());
-            let mut plan = planner.plan(unit, name, child);
+            let is_held = leaving.get(unit).is_some_and(|unit| unit.until.is_none());
+            let mut plan = if is_held {
+                planner.plan_held(unit, name, child)
+            } else {
+                planner.plan(unit, name, child)
+            };
             if !is_first {
                 plan.unit.state = State::Blocked(planner.taken_by_sibling(&plan.unit.name));
                 plan.steps.clear();

@@ -1,7 +1,7 @@
 //! Applies the mirrors in a member: the grid as its mirror says, drift put back, whether the control cluster is in reach
 //! or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use edgegrid_api::names::reason;
 use edgegrid_plan::failure::Problem;
 use edgegrid_plan::federation::member_grid::{Decision, World, decide};
 use edgegrid_plan::federation::{GridObject, is_mirror, mirror, target};
-use edgegrid_plan::{Notice, ObjectId, Scope};
+use edgegrid_plan::grid_state::VanishedUnit;
+use edgegrid_plan::ownership::controller;
+use edgegrid_plan::{Child, Notice, ObjectId, ObjectKind, Scope};
 use edgegrid_runtime::executor::{Class, WriteError};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
 
 use super::{cached, grid_object, reactions};
 use crate::context::Context;
-use crate::controller;
 use crate::federated_grid::FederatedGrid;
 use crate::notify::Notifier;
 use crate::queue::{ObjectKey, key};
@@ -55,7 +56,7 @@ pub(super) async fn run<K: FederatedGrid>(context: &Context) {
     };
     let queue = K::federation_queues(&context.queues).mirrors.clone();
     let store = K::store(&context.caches).clone();
-    controller::run(
+    crate::controller::run(
         "member_grids",
         store,
         queue,
@@ -110,17 +111,19 @@ impl Shared {
         namespace: &str,
     ) -> Result<Decision, Error> {
         let context = &self.context;
-        let now = (context.clock)();
         let key = mirror.grid_key().unwrap_or_default();
+        let has_units = !context.caches.units(key).is_empty();
         let mut world = World {
             local,
-            has_units: !context.caches.units(key).is_empty(),
-            lost_label: self.lost_label(key, local),
+            vanished: (!has_units).then(|| self.vanished(key, local)),
+            sets_with_claims: local
+                .map(|local| self.sets_with_claims(local))
+                .unwrap_or_default(),
             namespace_exists: None,
             creates_namespaces: context.config.creates_namespaces,
             grace: context.config.unit_grace,
         };
-        let first = decide(mirror, &world, now);
+        let first = decide(mirror, &world);
         if !first.needs_namespace_check {
             return Ok(first);
         }
@@ -133,16 +136,38 @@ impl Shared {
                 source,
             })?;
         world.namespace_exists = Some(found.is_some());
-        Ok(decide(mirror, &world, now))
+        Ok(decide(mirror, &world))
     }
 
-    /// Whether the nodes lost the label, all of them; a Node object that went counts as an outage.
-    fn lost_label(&self, label: &str, local: Option<&GridObject>) -> bool {
-        let vanished = &self.context.caches.vanished_units;
+    /// How the nodes with a key went. They lost the label if all of them did; a Node object that went counts as
+    /// an outage.
+    fn vanished(&self, label: &str, local: Option<&GridObject>) -> VanishedUnit {
+        let units = &self.context.caches.vanished_units;
         let states = local.and_then(|local| local.status["states"].as_object());
-        let mut units = states.into_iter().flat_map(|states| states.keys());
-        vanished.last(label) == Some(Vanished::LabelLost)
-            && units.all(|unit| vanished.get(label, unit) != Some(Vanished::NodeDeleted))
+        let mut own = states.into_iter().flat_map(|states| states.keys());
+        let is_deleted = own.any(|unit| units.get(label, unit) == Some(Vanished::NodeDeleted));
+        let last = units.last(label, (self.context.clock)());
+        VanishedUnit {
+            lost_label: last.lost_label && !is_deleted,
+            ..last
+        }
+    }
+
+    /// Names of the StatefulSets that would go with a grid, and their claims with them.
+    fn sets_with_claims(&self, local: &GridObject) -> BTreeSet<String> {
+        if local.kind != ObjectKind::StatefulSetGrid {
+            return BTreeSet::new();
+        }
+        let (namespace, name) = edgegrid_plan::federation::key(&local.metadata);
+        let sets = self.context.caches.stateful_sets.of_name(&namespace, &name);
+        let is_its = |set: &Child| {
+            let owner = controller(&set.metadata);
+            owner.is_some_and(|owner| local.metadata.uid.as_ref() == Some(&owner.uid))
+        };
+        sets.iter()
+            .filter(|set| set.spec.deletes_claims && is_its(set))
+            .filter_map(|set| set.metadata.name.clone())
+            .collect()
     }
 
     async fn publish_events<K: FederatedGrid>(

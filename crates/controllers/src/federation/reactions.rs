@@ -1,9 +1,11 @@
 //! What federation enqueues when a watch shows a change.
 
+use std::collections::BTreeSet;
+
 use edgegrid_api::names::{finalizer, parent_secret};
 use edgegrid_api::{DeploymentGrid, ServiceGrid, StatefulSetGrid};
-use edgegrid_plan::ObjectId;
 use edgegrid_plan::federation::{has_finalizer, is_copy, is_federated, is_mirror};
+use edgegrid_plan::{ObjectId, ObjectKind};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{ObjectMeta, PartialObjectMeta};
@@ -64,6 +66,20 @@ pub(crate) fn member_lease(context: &Context, change: &Change<Lease>) {
             .federation
             .members
             .push((String::new(), namespace));
+    }
+}
+
+/// A StatefulSet of these grids went: a member's grid may have waited for that.
+pub(crate) fn set_removed(context: &Context, grids: &BTreeSet<ObjectKey>) {
+    let copies = &context.federation.copies;
+    for grid in grids {
+        let copies = copies.keys(ObjectKind::StatefulSetGrid, grid);
+        for mirror in copies
+            .iter()
+            .filter(|copy| copy.0 == parent_secret::NAMESPACE)
+        {
+            enqueue_mirror::<StatefulSetGrid>(context, mirror);
+        }
     }
 }
 

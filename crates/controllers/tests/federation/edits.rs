@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use edgegrid_api::names::{annotation, label, parent_secret};
+use edgegrid_api::names::{annotation, condition, label, parent_secret, reason};
 use serde_json::{Value, json};
 
 use crate::stage::*;
@@ -118,6 +118,87 @@ async fn a_member_whose_last_node_was_deleted_keeps_the_grid_for_the_grace_perio
     tokio::time::sleep(Duration::from_mins(3)).await;
     for kind in GRIDS {
         a.site.exists(kind, GRID, false).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_mark_of_an_earlier_departure_does_not_count_for_a_members_grid_either() {
+    let (_control, mut a) = one_member().await;
+    a.site.delete(NODE, ("", "a-1")).await.unwrap();
+    for kind in GRIDS {
+        let is_marked =
+            |grid: &Value| grid["metadata"]["annotations"][annotation::UNIT_GONE_SINCE].is_string();
+        a.site.until((kind, GRID), true, is_marked).await.unwrap();
+    }
+    a.site.running = None; // killed: the marks stay
+    let back = json!({ "metadata": { "labels": { "zone": "zone1" } } });
+    a.site.create(NODE, ("", "a-1"), &back).await.unwrap();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    a.site.delete(NODE, ("", "a-1")).await.unwrap();
+    a.site.start().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(290)).await;
+    for kind in GRIDS {
+        assert!(a.site.find(kind, GRID).await.unwrap().is_some(), "{kind:?}");
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    for kind in GRIDS {
+        assert_eq!(a.site.find(kind, GRID).await.unwrap(), None);
+    }
+}
+
+/// Deleting the grid would delete its sets, and these their claims.
+#[tokio::test(start_paused = true)]
+async fn a_members_grid_waits_while_one_of_its_sets_would_take_claims_along() {
+    for is_deleted in [true, false] {
+        let (control, a) = one_member().await;
+        let change = json!({ "spec": { "template": { "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete" } } } });
+        control
+            .edit(STATEFUL_SET_GRID, GRID, &change)
+            .await
+            .unwrap();
+        let set = (STATEFUL_SET, ("default", "echo-zone1"));
+        let policy = |set: &Value| {
+            let policy = &set["spec"]["persistentVolumeClaimRetentionPolicy"];
+            policy["whenDeleted"].as_str().map(str::to_owned)
+        };
+        let delete = Some("Delete".to_owned());
+        a.site.until(set, delete, policy).await.unwrap();
+        if is_deleted {
+            a.site.delete(NODE, ("", "a-1")).await.unwrap();
+        } else {
+            a.site.label_node("a-1", "zone", None).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        a.site.exists(DEPLOYMENT_GRID, GRID, false).await.unwrap();
+        let held = (condition::REMOVAL_HELD, "True");
+        let found = a.site.condition(STATEFUL_SET_GRID, GRID, held).await;
+        let message = found.unwrap()["message"].to_string();
+        assert!(message.contains("echo-zone1"), "{message}");
+        let behind = |grid: &Value| grid["status"]["members"]["behind"][0]["reason"].clone();
+        let reason = json!(reason::CLAIMS_WOULD_GO);
+        let at = (STATEFUL_SET_GRID, GRID);
+        control.until(at, reason, behind).await.unwrap();
+        let running = a.site.running.as_ref().unwrap();
+        running.writes.take();
+        tokio::time::sleep(Duration::from_hours(6)).await;
+        assert_eq!(running.writes.take(), Vec::<String>::new());
+        assert!(a.site.find(set.0, set.1).await.unwrap().is_some());
+        // By hand, or with the original.
+        if is_deleted {
+            // As with --cascade=orphan: it is there until its claims are their own.
+            let finalizers = |all: &Value| json!({ "metadata": { "finalizers": all } });
+            let orphan = finalizers(&json!(["orphan"]));
+            a.site.edit(set.0, set.1, &orphan).await.unwrap();
+            a.site.delete(set.0, set.1).await.unwrap();
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            let grid = a.site.find(STATEFUL_SET_GRID, GRID).await.unwrap();
+            assert!(grid.is_some(), "it waits until the set is gone");
+            let none = finalizers(&Value::Null);
+            a.site.edit(set.0, set.1, &none).await.unwrap();
+        } else {
+            control.delete(STATEFUL_SET_GRID, GRID).await.unwrap();
+        }
+        a.site.exists(STATEFUL_SET_GRID, GRID, false).await.unwrap();
     }
 }
 

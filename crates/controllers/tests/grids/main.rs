@@ -11,6 +11,7 @@ mod harness;
 mod canary;
 mod claims;
 mod drift;
+mod held_removals;
 mod names;
 mod recovery;
 mod refusals;

@@ -1,11 +1,15 @@
 //! Units that are no more : an outage must not take a site's application with it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use edgegrid_api::names::annotation;
-use edgegrid_controllers::Config;
+use edgegrid_api::names::{CONTROLLER, annotation};
+use edgegrid_controllers::{Clock, Config};
+use edgegrid_runtime::LeaseConfig;
 use edgegrid_testkit::Cluster;
+use edgegrid_testkit::faults::Fault;
 use serde_json::{Value, json};
 
 use crate::harness::{self, Running};
@@ -106,9 +110,20 @@ async fn a_node_that_comes_back_in_time_saves_its_unit() -> Result<()> {
     Ok(())
 }
 
-/// The moment is kept on the workload, so that a restart neither forgets nor prolongs it.
+/// Both workloads of the unit live for the whole grace period from now on, and no longer.
+async fn live_for_the_whole_grace(stage: &Stage<'_>) -> Result<()> {
+    pass_time(Duration::from_secs(290)).await;
+    assert_eq!(stage.names(DEPLOYMENT).await?, ["web-a", "web-b"]);
+    assert_eq!(stage.names(STATEFUL_SET).await?, ["db-a", "db-b"]);
+    pass_time(Duration::from_secs(20)).await;
+    assert_eq!(stage.names(DEPLOYMENT).await?, ["web-a"]);
+    assert_eq!(stage.names(STATEFUL_SET).await?, ["db-a"]);
+    Ok(())
+}
+
+/// What happened while nobody looked is not known: the node may have been back for days.
 #[tokio::test(start_paused = true)]
-async fn a_restart_keeps_the_moment() -> Result<()> {
+async fn a_controller_that_starts_counts_the_whole_grace_again() -> Result<()> {
     let (cluster, running) = stamped().await?;
     let stage = Stage(&cluster);
     stage.delete(NODE, "b-1").await?;
@@ -116,10 +131,122 @@ async fn a_restart_keeps_the_moment() -> Result<()> {
     drop(running);
     pass_time(Duration::from_mins(4)).await;
     let _running = harness::start(&cluster).await?;
+    live_for_the_whole_grace(&stage).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_mark_of_an_earlier_departure_does_not_count_for_a_later_one() -> Result<()> {
+    let (cluster, running) = stamped().await?;
+    let stage = Stage(&cluster);
+    stage.delete(NODE, "b-1").await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    drop(running); // killed: the mark stays
+    pass_time(Duration::from_mins(2)).await;
+    let back = json!({ "metadata": { "labels": { "zone": "b" } } });
+    stage.create(NODE, "b-1", &back).await?;
+    pass_time(Duration::from_mins(10)).await;
+    stage.delete(NODE, "b-1").await?;
+    let _running = harness::start(&cluster).await?;
+    live_for_the_whole_grace(&stage).await
+}
+
+async fn start_as(cluster: &Cluster, name: &str) -> Result<Running> {
+    let lease = LeaseConfig::new(NAMESPACE, CONTROLLER, name);
+    let start = harness::Start {
+        lease: Some(lease),
+        ..harness::Start::default()
+    };
+    harness::start_with(cluster, start).await
+}
+
+/// What it saw as a standby may be old: it may have been cut off since.
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_takes_over_counts_the_whole_grace_again() -> Result<()> {
+    let (cluster, running) = stamped().await?;
+    let stage = Stage(&cluster);
+    drop(running);
+    let first = start_as(&cluster, "first").await?;
+    let _second = start_as(&cluster, "second").await?;
+    stage.delete(NODE, "b-1").await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    pass_time(Duration::from_mins(4)).await;
+    drop(first);
+    pass_time(Duration::from_secs(295)).await;
+    assert_eq!(stage.names(DEPLOYMENT).await?, ["web-a", "web-b"]);
     pass_time(Duration::from_secs(30)).await;
-    stage.children(DEPLOYMENT, &["web-a", "web-b"]).await?;
-    pass_time(Duration::from_secs(40)).await;
     assert_eq!(stage.names(DEPLOYMENT).await?, ["web-a"]);
+    Ok(())
+}
+
+/// A leader that finds the API server again may work before its watches show what happened meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_came_back_during_an_outage_of_the_api_server_saves_its_unit() -> Result<()> {
+    let (cluster, running) = stamped().await?;
+    let stage = Stage(&cluster);
+    drop(running);
+    let leader = start_as(&cluster, "leader").await?;
+    let before = stage.read(DEPLOYMENT, "web-b").await?;
+    stage.delete(NODE, "b-1").await?;
+    stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+    leader.faults.break_off(Fault::LoseRequest);
+    pass_time(Duration::from_mins(10)).await;
+    let back = json!({ "metadata": { "labels": { "zone": "b" } } });
+    stage.create(NODE, "b-1", &back).await?;
+    leader.faults.restore();
+    pass_time(Duration::from_mins(10)).await;
+    let after = stage.read(DEPLOYMENT, "web-b").await?;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert!(!gone_since(&after));
+    Ok(())
+}
+
+/// A wall clock that is a number of hours off.
+fn clock_off_by(cluster: &Cluster, hours: Arc<AtomicI64>) -> Clock {
+    let clock = cluster.clock();
+    Arc::new(move || clock() + jiff::Span::new().hours(hours.load(Ordering::Relaxed)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_wall_clock_is_hours_off_neither_shortens_nor_prolongs_the_grace()
+-> Result<()> {
+    for hours in [2, -2] {
+        let (cluster, running) = stamped().await?;
+        let stage = Stage(&cluster);
+        stage.delete(NODE, "b-1").await?;
+        stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+        drop(running);
+        let start = harness::Start {
+            clock: Some(clock_off_by(&cluster, Arc::new(AtomicI64::new(hours)))),
+            ..harness::Start::default()
+        };
+        let _running = harness::start_with(&cluster, start).await?;
+        live_for_the_whole_grace(&stage).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_that_jumps_does_not_touch_the_grace() -> Result<()> {
+    for jump in [2, -2] {
+        let (cluster, running) = stamped().await?;
+        drop(running);
+        let stage = Stage(&cluster);
+        let hours = Arc::new(AtomicI64::new(0));
+        let start = harness::Start {
+            clock: Some(clock_off_by(&cluster, hours.clone())),
+            ..harness::Start::default()
+        };
+        let _running = harness::start_with(&cluster, start).await?;
+        a_while().await;
+        stage.delete(NODE, "b-1").await?;
+        stage.until((DEPLOYMENT, "web-b"), true, gone_since).await?;
+        hours.store(jump, Ordering::Relaxed);
+        // Another edit makes another pass, with the new time of day.
+        let label = json!({ "metadata": { "labels": { "team": "shop" } } });
+        stage.edit(DEPLOYMENT_GRID, "web", &label).await?;
+        stage.edit(STATEFUL_SET_GRID, "db", &label).await?;
+        live_for_the_whole_grace(&stage).await?;
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use edgegrid_controllers::process::{self, Process};
 use edgegrid_controllers::registration::{Connector, by_token};
-use edgegrid_controllers::{Config, Metrics, Setup};
+use edgegrid_controllers::{Clock, Config, Metrics, Setup};
 use edgegrid_runtime::executor::{self, Executor, Limits};
 use edgegrid_runtime::shutdown::{self, Trigger};
 use edgegrid_runtime::{Elector, Fence, LeaseConfig, Readiness};
@@ -46,6 +46,8 @@ pub(crate) struct Start {
     pub(crate) manages_definitions: bool,
     /// How a member reaches its control cluster.
     pub(crate) connector: Option<Connector>,
+    /// Their wall clock; otherwise the cluster's.
+    pub(crate) clock: Option<Clock>,
 }
 
 impl Drop for Running {
@@ -89,7 +91,7 @@ pub(crate) fn launch(cluster: &Cluster, start: Start) -> Result<Running> {
         client,
         config: start.config,
         metrics: Metrics::register(&mut registry),
-        clock: cluster.clock(),
+        clock: start.clock.unwrap_or_else(|| cluster.clock()),
         connector: start.connector.unwrap_or_else(|| by_token("test")),
     };
     let (trigger, shutdown) = shutdown::channel();

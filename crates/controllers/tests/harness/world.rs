@@ -16,6 +16,9 @@ pub(crate) const CHILDREN: [(&str, &str, &str); 3] = [
     ("apps", "StatefulSet", "statefulsets"),
     ("", "Service", "services"),
 ];
+/// What a StatefulSet leaves behind, unless it owns it.
+pub(crate) const CLAIMS: (&str, &str, &str) =
+    ("", "PersistentVolumeClaim", "persistentvolumeclaims");
 /// Kinds that own them.
 pub(crate) const GRIDS: [(&str, &str, &str); 3] = [
     ("superedge.io", "DeploymentGrid", "deploymentgrids"),
@@ -96,20 +99,30 @@ fn rolled_out(workload: &DynamicObject) -> Value {
     status
 }
 
-/// Deletes what belongs to a grid that is no more.
+/// Deletes what belongs to a grid that is no more, and the claims of StatefulSets that are no more.
 pub(crate) async fn collect_garbage(cluster: &Cluster) -> Result<()> {
+    collect(cluster, &CHILDREN, &GRIDS).await?;
+    collect(cluster, &[CLAIMS], &CHILDREN).await
+}
+
+/// Deletes objects all of whose owners are no more.
+async fn collect(
+    cluster: &Cluster,
+    owned: &[(&str, &str, &str)],
+    owners: &[(&str, &str, &str)],
+) -> Result<()> {
     let client = cluster.client();
     let mut alive = BTreeSet::new();
-    for kind in GRIDS {
-        let grids = api(&client, kind).list(&ListParams::default()).await?;
-        alive.extend(grids.into_iter().filter_map(|grid| grid.metadata.uid));
+    for kind in owners {
+        let found = api(&client, *kind).list(&ListParams::default()).await?;
+        alive.extend(found.into_iter().filter_map(|owner| owner.metadata.uid));
     }
-    for kind in CHILDREN {
-        let api = api(&client, kind);
-        for child in api.list(&ListParams::default()).await? {
-            let owners = child.owner_references();
+    for kind in owned {
+        let api = api(&client, *kind);
+        for object in api.list(&ListParams::default()).await? {
+            let owners = object.owner_references();
             if !owners.is_empty() && owners.iter().all(|owner| !alive.contains(&owner.uid)) {
-                api.delete(&child.name_any(), &DeleteParams::default())
+                api.delete(&object.name_any(), &DeleteParams::default())
                     .await?;
             }
         }

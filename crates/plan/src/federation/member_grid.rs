@@ -5,8 +5,10 @@
 //! | there | some | exactly as the mirror; a hand edit is put back |
 //! | there | none, their label was taken off | goes at once |
 //! | there | none, their Node objects went | stays for the grace period, marked with the moment |
+//! | there | none, and a StatefulSet would take its claims along | stays until a person deletes that |
 //! | says removal | any | goes |
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use edgegrid_api::names::{annotation, label, reason};
@@ -17,6 +19,8 @@ use super::{
     DesiredGrid, GridObject, annotation_of, carried_annotations, is_local, mirror, target,
 };
 use crate::failure::Problem;
+use crate::grace_period::removal_held;
+use crate::grid_state::VanishedUnit;
 use crate::ownership::name_taken;
 use crate::packed::Packed;
 use crate::step::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, RECHECK_INTERVAL, Step};
@@ -26,10 +30,10 @@ use crate::step::{Apply, Claim, Manager, ObjectId, ObjectKind, Plan, RECHECK_INT
 pub struct World<'a> {
     /// The object at the mirror's target.
     pub local: Option<&'a GridObject>,
-    /// Whether any node has the grid's key.
-    pub has_units: bool,
-    /// Whether the nodes that had it lost the label, rather than being deleted.
-    pub lost_label: bool,
+    /// How the last node with the grid's key went; `None` while some node has it.
+    pub vanished: Option<VanishedUnit>,
+    /// Names of the grid's StatefulSets that would take their claims with them.
+    pub sets_with_claims: BTreeSet<String>,
     /// Whether the target namespace exists; `None` if that was not checked.
     pub namespace_exists: Option<bool>,
     /// Whether missing namespaces may be made.
@@ -50,7 +54,7 @@ pub struct Decision {
 }
 
 /// Decides about the grid of a mirror.
-pub fn decide(mirror: &GridObject, world: &World<'_>, now: Timestamp) -> Decision {
+pub fn decide(mirror: &GridObject, world: &World<'_>) -> Decision {
     let mut decision = Decision::default();
     let Some((namespace, name)) = target(&mirror.metadata) else {
         return decision;
@@ -60,7 +64,7 @@ pub fn decide(mirror: &GridObject, world: &World<'_>, now: Timestamp) -> Decisio
     if let Some(local) = world.local
         && ours.is_none()
     {
-        let is_in_the_way = world.has_units && !mirror::is_removed(&mirror.metadata);
+        let is_in_the_way = world.vanished.is_none() && !mirror::is_removed(&mirror.metadata);
         if is_in_the_way {
             decision.problem = Some(name_taken(&local.id(), "it was not made by federation"));
             decision.plan.recheck_after(RECHECK_INTERVAL);
@@ -77,19 +81,17 @@ pub fn decide(mirror: &GridObject, world: &World<'_>, now: Timestamp) -> Decisio
         }
         return decision;
     }
-    if !world.has_units {
+    if let Some(vanished) = &world.vanished {
         if let Some(local) = ours {
-            plan_leaving(local, world, now, &mut decision.plan);
+            plan_leaving(local, vanished, world, &mut decision);
         }
         return decision;
     }
     if ours.is_none() && !ensure_namespace(&namespace, world, &mut decision) {
         return decision;
     }
-    if let Some(local) = ours
-        && annotation_of(&local.metadata, annotation::UNIT_GONE_SINCE).is_some()
-    {
-        decision.plan.push(mark(local, None));
+    if let Some(local) = ours {
+        plan_mark(local, None, &mut decision.plan);
     }
     for step in render_grid(mirror).writes(ours, &id, Manager::Member) {
         decision.plan.push(step);
@@ -135,35 +137,37 @@ fn ensure_namespace(namespace: &str, world: &World<'_>, decision: &mut Decision)
 }
 
 /// Keeps or deletes the grid of a cluster that has no node with the key any more.
-fn plan_leaving(local: &GridObject, world: &World<'_>, now: Timestamp, plan: &mut Plan) {
-    let noted = annotation_of(&local.metadata, annotation::UNIT_GONE_SINCE)
-        .and_then(|moment| moment.parse::<Timestamp>().ok());
-    let since = noted.unwrap_or(now);
-    let until = since.checked_add(world.grace).unwrap_or(Timestamp::MAX);
-    if world.lost_label || until <= now {
-        return delete(local, plan);
+fn plan_leaving(
+    local: &GridObject,
+    vanished: &VanishedUnit,
+    world: &World<'_>,
+    decision: &mut Decision,
+) {
+    let namespace = local.metadata.namespace.as_deref().unwrap_or_default();
+    match vanished.grace_left(world.grace) {
+        Some(left) => decision.plan.recheck_after(left),
+        None if world.sets_with_claims.is_empty() => return delete(local, &mut decision.plan),
+        None => decision.problem = removal_held(namespace, &world.sets_with_claims),
     }
-    if noted.is_none() {
-        plan.push(mark(local, Some(now)));
-    }
-    plan.recheck_at(until, now);
+    plan_mark(local, Some(vanished.since), &mut decision.plan);
 }
 
-/// Notes since when the grid has no units, or that it has some again.
-fn mark(local: &GridObject, moment: Option<Timestamp>) -> Step {
-    let annotations = moment.map(|moment| {
-        let second = Timestamp::from_second(moment.as_second()).unwrap_or(moment);
-        json!({ annotation::UNIT_GONE_SINCE: second.to_string() })
-    });
+/// Notes for people since when the grid has no units, or that it has some again.
+fn plan_mark(local: &GridObject, moment: Option<Timestamp>, plan: &mut Plan) {
+    let moment = moment.map(|moment| moment.to_string());
+    if annotation_of(&local.metadata, annotation::UNIT_GONE_SINCE) == moment.as_deref() {
+        return;
+    }
+    let annotations = moment.map(|moment| json!({ annotation::UNIT_GONE_SINCE: moment }));
     let metadata = annotations.map_or(json!({}), |all| json!({ "annotations": all }));
-    Step::Apply(Apply {
+    plan.push(Step::Apply(Apply {
         id: local.id(),
         body: Packed::from(&json!({ "metadata": metadata })),
         claim: Claim::Ours {
             uid: local.metadata.uid.clone().unwrap_or_default(),
         },
         manager: Manager::Grace,
-    })
+    }));
 }
 
 fn delete(local: &GridObject, plan: &mut Plan) {

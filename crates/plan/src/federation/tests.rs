@@ -11,6 +11,7 @@ use super::copies::{self, Member, World, clusters, second_name};
 use super::report::Standing;
 use super::status::{About, Report};
 use super::*;
+use crate::grid_state::VanishedUnit;
 use crate::grid_status::Status;
 use crate::step::Scope;
 
@@ -153,32 +154,85 @@ fn a_mirror_follows_its_copy_into_removal_only_when_that_is_meant() {
     );
 }
 
+/// A grid whose last node with the key was deleted a while ago.
+fn gone_for(seconds: u64) -> VanishedUnit {
+    VanishedUnit {
+        lost_label: false,
+        elapsed: Duration::from_secs(seconds),
+        since: NOW,
+    }
+}
+
+#[test]
+fn a_members_grid_without_nodes_goes_after_the_grace_and_not_with_claims() {
+    let kept = copy(&json!({ "namespace": "clusternet-system" }));
+    let old = json!({ "annotations": { annotation::UNIT_GONE_SINCE: "2020-01-01T00:00:00Z" },
+        "managedFields": [{ "manager": "edgegrid-member", "operation": "Apply" }] });
+    let local = grid(&old);
+    let decided = |vanished: VanishedUnit, sets: &[&str]| {
+        let world = member_grid::World {
+            local: Some(&local),
+            vanished: Some(vanished),
+            sets_with_claims: sets.iter().map(|set| (*set).to_owned()).collect(),
+            namespace_exists: None,
+            creates_namespaces: true,
+            grace: Duration::from_mins(5),
+        };
+        member_grid::decide(&kept, &world)
+    };
+    let steps = |decision: &member_grid::Decision| decision.plan.clone().into_steps();
+    let early = decided(gone_for(299), &[]);
+    assert_eq!(early.plan.recheck, Some(Duration::from_secs(1)));
+    assert!(
+        matches!(&steps(&early)[..], [Step::Apply(mark)] if mark.body.value()["metadata"]["annotations"][annotation::UNIT_GONE_SINCE] == json!(NOW.to_string()))
+    );
+    let lost = VanishedUnit {
+        lost_label: true,
+        ..gone_for(0)
+    };
+    for over in [gone_for(300), lost] {
+        let goes = decided(over, &[]);
+        assert!(
+            matches!(&steps(&goes)[..], [Step::Delete { .. }]),
+            "{goes:?}"
+        );
+        let waits = decided(over, &["web-a"]);
+        assert!(
+            matches!(&steps(&waits)[..], [Step::Apply(_)]),
+            "only the mark: {waits:?}"
+        );
+        let problem = waits.problem.unwrap();
+        assert_eq!(problem.reason, reason::CLAIMS_WOULD_GO);
+        assert!(problem.message.contains("web-a"), "{}", problem.message);
+    }
+}
+
 #[test]
 fn a_members_grid_needs_units_a_namespace_and_a_free_name() {
     let kept = copy(&json!({ "namespace": "clusternet-system" }));
     let mut world = member_grid::World {
         local: None,
-        has_units: false,
-        lost_label: false,
+        vanished: Some(gone_for(0)),
+        sets_with_claims: BTreeSet::new(),
         namespace_exists: None,
         creates_namespaces: true,
         grace: Duration::from_mins(5),
     };
     assert_eq!(
-        member_grid::decide(&kept, &world, NOW),
+        member_grid::decide(&kept, &world),
         member_grid::Decision::default()
     );
-    world.has_units = true;
-    assert!(member_grid::decide(&kept, &world, NOW).needs_namespace_check);
+    world.vanished = None;
+    assert!(member_grid::decide(&kept, &world).needs_namespace_check);
     world.namespace_exists = Some(false);
-    let steps = &member_grid::decide(&kept, &world, NOW).plan.steps[&Scope::Grid];
+    let steps = &member_grid::decide(&kept, &world).plan.steps[&Scope::Grid];
     assert!(matches!(&steps[..], [Step::Create { .. }, Step::Apply(_)]));
     world.creates_namespaces = false;
-    let problem = member_grid::decide(&kept, &world, NOW).problem.unwrap();
+    let problem = member_grid::decide(&kept, &world).problem.unwrap();
     assert_eq!(problem.reason, reason::NAMESPACE_MISSING);
     let foreign = grid(&json!({}));
     world.local = Some(&foreign);
-    let decision = member_grid::decide(&kept, &world, NOW);
+    let decision = member_grid::decide(&kept, &world);
     assert_eq!(decision.problem.unwrap().reason, reason::NAME_TAKEN);
     assert!(decision.plan.steps.is_empty());
 }

@@ -199,9 +199,9 @@ fn a_stopped_rollout_names_who_stopped_it_and_who_waits() {
 fn units_in_grace_are_listed_with_their_moments_soonest_first() {
     let leaving = |seconds: i64| Leaving {
         since: NOW,
-        until: NOW + jiff::Span::new().seconds(seconds),
+        until: (seconds > 0).then(|| NOW + jiff::Span::new().seconds(seconds)),
     };
-    let mut units = [("a", 30), ("b", 10)].map(|(name, seconds)| {
+    let mut units = [("a", 30), ("b", 10), ("c", 0)].map(|(name, seconds)| {
         let mut unit = unit(State::Settled, true);
         unit.leaving = Some(leaving(seconds));
         (name.to_owned(), unit)
@@ -213,11 +213,25 @@ fn units_in_grace_are_listed_with_their_moments_soonest_first() {
         .iter()
         .map(|unit| unit.unit.as_str())
         .collect();
-    assert_eq!(names, ["b", "a"]);
+    assert_eq!(names, ["b", "a", "c"], "what a person has to do is last");
     assert_eq!(
         status.leaving_units[0].removed_at,
-        Some(Time(leaving(10).until))
+        leaving(10).until.map(Time)
     );
+}
+
+#[test]
+fn a_held_unit_is_a_condition_that_names_it_and_the_way_out_and_not_ready() {
+    let mut decision = decision([("a".into(), unit(State::Held, true))]);
+    decision.held.insert("web-a".into());
+    let status = status_of(&decision);
+    assert_eq!(status.ready.as_deref(), Some("0/1"));
+    assert!(status.failing_units.is_empty());
+    let held = condition_in(&status, condition::REMOVAL_HELD);
+    assert_eq!(held.reason, reason::CLAIMS_WOULD_GO);
+    for part in ["web-a", "kubectl delete statefulset -n", "--cascade=orphan"] {
+        assert!(held.message.contains(part), "{}", held.message);
+    }
 }
 
 #[test]

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::failure::{Attempt, Failure, Failures, REMOVAL_ATTEMPT, Refusal};
-use crate::grid_state::SettledAt;
-use crate::step::{Claim, Step};
+use crate::grid_state::{SettledAt, VanishedUnit};
+use crate::step::{Claim, Manager, Step};
 use crate::unreachable::UnreachableNode;
 
 const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -62,7 +62,7 @@ impl Memory {
     fn world(&self, units: &[&str], children: Vec<Arc<Child>>) -> World<'_> {
         World {
             units: units.iter().map(|unit| (*unit).to_owned()).collect(),
-            lost_label: BTreeSet::new(),
+            vanished: BTreeMap::new(),
             children,
             names_scanned: true,
             foreign: BTreeMap::new(),
@@ -177,51 +177,148 @@ fn an_empty_key_is_warned_about_and_nothing_else_is_done() {
     assert_eq!(decision.plan.notices[0].reason, reason::EMPTY);
 }
 
+/// A unit that this process saw go a while ago.
+fn gone_for(seconds: u64, lost_label: bool) -> VanishedUnit {
+    VanishedUnit {
+        lost_label,
+        elapsed: Duration::from_secs(seconds),
+        since: Timestamp::constant(1_767_225_000, 0),
+    }
+}
+
 /// What becomes of the workload of a unit that has no nodes any more.
-fn without_nodes(change: impl FnOnce(&mut Value), lost_label: bool) -> Decision {
+fn without_nodes(change: impl FnOnce(&mut Value), vanished: VanishedUnit) -> Decision {
     let memory = Memory::empty();
     let mut world = memory.world(&[], vec![child("a", change)]);
-    if lost_label {
-        world.lost_label.insert("a".into());
-    }
+    world.vanished.insert("a".into(), vanished);
     decide(&grid(), &world, NOW)
+}
+
+fn steps(decision: Decision) -> Vec<Step> {
+    decision.plan.into_steps()
+}
+
+fn marked(moment: Timestamp) -> impl Fn(&mut Value) {
+    move |child| {
+        child["metadata"]["annotations"] =
+            json!({ annotation::UNIT_GONE_SINCE: moment.to_string() });
+    }
 }
 
 #[test]
 fn a_unit_that_lost_its_label_goes_at_once_and_one_whose_nodes_were_deleted_later() {
-    let steps = |decision: Decision| decision.plan.steps.into_values().next().unwrap_or_default();
-    let at = |seconds: i64| (NOW + jiff::Span::new().seconds(seconds)).to_string();
     assert!(
-        matches!(&steps(without_nodes(|_| {}, true))[..], [Step::Delete { uid, .. }] if uid == "uid-a")
+        matches!(&steps(without_nodes(|_| {}, gone_for(0, true)))[..], [Step::Delete { uid, .. }] if uid == "uid-a")
     );
-    let marked = steps(without_nodes(|_| {}, false));
-    let Step::Apply(mark) = &marked[0] else {
-        panic!("{marked:?}");
-    };
-    assert_eq!(
-        mark.body.value()["metadata"]["annotations"][annotation::UNIT_GONE_SINCE],
-        json!(NOW.to_string())
-    );
-    let gone = |seconds: i64| {
-        move |child: &mut Value| {
-            child["metadata"]["annotations"] = json!({ annotation::UNIT_GONE_SINCE: at(seconds) });
-        }
-    };
-    let waiting = without_nodes(gone(-299), false);
+    let seen = gone_for(299, false);
+    let waiting = without_nodes(marked(seen.since), seen);
     assert_eq!(waiting.plan.recheck, Some(Duration::from_secs(1)));
+    let until = seen.since + jiff::Span::new().minutes(5);
     assert_eq!(
         waiting.units["a"].leaving.as_ref().unwrap().until,
-        NOW + jiff::Span::new().seconds(1)
+        Some(until)
     );
-    let over = steps(without_nodes(gone(-300), false));
+    let over = steps(without_nodes(marked(seen.since), gone_for(300, false)));
     assert!(matches!(&over[..], [Step::Delete { .. }]), "{over:?}");
+}
+
+/// Whoever left it may have had another clock, and the nodes may have been back since.
+#[test]
+fn a_mark_neither_shortens_nor_prolongs_the_grace_and_is_corrected() {
+    let hour = jiff::Span::new().hours(2);
+    let seen = gone_for(10, false);
+    for moment in [NOW - hour, NOW + hour] {
+        let early = without_nodes(marked(moment), seen);
+        assert_eq!(early.plan.recheck, Some(Duration::from_secs(290)));
+        let early = steps(early);
+        let [Step::Apply(mark), Step::Apply(_)] = &early[..] else {
+            panic!("a mark and the template: {early:?}");
+        };
+        assert_eq!(
+            mark.body.value()["metadata"]["annotations"][annotation::UNIT_GONE_SINCE],
+            json!(seen.since.to_string())
+        );
+        let over = steps(without_nodes(marked(moment), gone_for(300, false)));
+        assert!(matches!(&over[..], [Step::Delete { .. }]), "{over:?}");
+    }
+}
+
+#[test]
+fn a_unit_that_was_not_seen_going_has_the_whole_grace() {
+    let memory = Memory::empty();
+    let old = marked(NOW - jiff::Span::new().hours(2));
+    let world = memory.world(&[], vec![child("a", old)]);
+    let decision = decide(&grid(), &world, NOW);
+    assert_eq!(decision.plan.recheck, Some(GRACE));
+}
+
+fn deletes_claims(child: &mut Value) {
+    child["spec"]["persistentVolumeClaimRetentionPolicy"] = json!({ "whenDeleted": "Delete" });
+}
+
+#[test]
+fn what_would_take_its_claims_along_is_marked_and_held_and_nothing_else() {
+    let old_key = |child: &mut Value| {
+        deletes_claims(child);
+        child["metadata"]["labels"][label::GRID_UNIQ_KEY] = json!("rack");
+    };
+    let other_key = without_nodes(old_key, gone_for(0, false));
+    let held = [
+        without_nodes(deletes_claims, gone_for(0, true)),
+        without_nodes(deletes_claims, gone_for(0, false)),
+        without_nodes(deletes_claims, gone_for(1_000_000, false)),
+        other_key,
+    ];
+    for decision in held {
+        assert_eq!(decision.held, BTreeSet::from(["web-a".to_owned()]));
+        assert_eq!(state(&decision, "a"), &State::Held);
+        assert_eq!(decision.units["a"].leaving.as_ref().unwrap().until, None);
+        assert_eq!(decision.plan.recheck, None);
+        assert_eq!(decision.plan.notices[0].reason, reason::CLAIMS_WOULD_GO);
+        let steps = steps(decision);
+        assert!(
+            matches!(&steps[..], [Step::Apply(mark)] if mark.manager == Manager::Grace),
+            "{steps:?}"
+        );
+    }
+    let both = |child: &mut Value| {
+        marked(gone_for(0, false).since)(child);
+        deletes_claims(child);
+    };
+    assert!(without_nodes(both, gone_for(0, true)).plan.is_empty());
+    let retains = |child: &mut Value| {
+        child["spec"]["persistentVolumeClaimRetentionPolicy"] =
+            json!({ "whenDeleted": "Retain", "whenScaled": "Delete" });
+    };
+    let steps = steps(without_nodes(retains, gone_for(0, true)));
+    assert!(matches!(&steps[..], [Step::Delete { .. }]), "{steps:?}");
+}
+
+/// It may hang about for months, and what runs nowhere is never Available.
+#[test]
+fn a_held_unit_does_not_stop_the_rollout_of_the_others() {
+    let one_by_one = grid_with(|grid| grid["spec"]["rollout"] = json!({ "maxConcurrentUnits": 1 }));
+    let memory = Memory::empty();
+    let changed_long_ago = |child: &mut Value| {
+        deletes_claims(child);
+        child["metadata"]["annotations"] =
+            json!({ annotation::CHANGED_AT: "2025-01-01T00:00:00Z" });
+    };
+    let children = vec![child("a", changed_long_ago), child("b", |_| {})];
+    let mut world = memory.world(&["b"], children);
+    world.vanished.insert("a".into(), gone_for(0, false));
+    let decision = decide(&one_by_one, &world, NOW);
+    assert_eq!(
+        (state(&decision, "a"), state(&decision, "b")),
+        (&State::Held, &State::Change)
+    );
 }
 
 #[test]
 fn a_unit_of_another_key_goes_at_once() {
     let other =
         |child: &mut Value| child["metadata"]["labels"][label::GRID_UNIQ_KEY] = json!("rack");
-    let decision = without_nodes(other, false);
+    let decision = without_nodes(other, gone_for(0, false));
     assert!(matches!(
         &decision.plan.steps[&"a".into()][..],
         [Step::Delete { .. }]
@@ -231,7 +328,7 @@ fn a_unit_of_another_key_goes_at_once() {
 #[test]
 fn what_merely_carries_our_label_is_not_deleted() {
     let orphan = |child: &mut Value| child["metadata"]["ownerReferences"] = json!([]);
-    assert!(without_nodes(orphan, true).plan.is_empty());
+    assert!(without_nodes(orphan, gone_for(0, true)).plan.is_empty());
 }
 
 #[test]

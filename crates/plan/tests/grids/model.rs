@@ -8,7 +8,7 @@ use edgegrid_api::DeploymentGrid;
 use edgegrid_api::names::{annotation, label};
 use edgegrid_plan::failure::{Attempt, Failure, Failures, Refusal};
 use edgegrid_plan::grid::Grid;
-use edgegrid_plan::grid_state::{Decision, SettledAt, World};
+use edgegrid_plan::grid_state::{Decision, SettledAt, VanishedUnit, World};
 use edgegrid_plan::ownership::{Owner, controller};
 use edgegrid_plan::step::RECHECK_INTERVAL;
 use edgegrid_plan::unit_names::unit_of;
@@ -28,7 +28,8 @@ pub(crate) struct Model {
     pub(crate) objects: Objects,
     /// Nodes by name, each with its unit.
     pub(crate) nodes: BTreeMap<String, Option<String>>,
-    lost_label: BTreeSet<String>,
+    /// How and when the controller saw units go.
+    vanished: BTreeMap<String, (bool, Timestamp)>,
     pub(crate) now: Timestamp,
     failures: Failures,
     settled: BTreeMap<String, SettledAt>,
@@ -72,7 +73,7 @@ impl Model {
         Self {
             objects,
             nodes: BTreeMap::new(),
-            lost_label: BTreeSet::new(),
+            vanished: BTreeMap::new(),
             now: Timestamp::constant(1_800_000_000, 0),
             failures: Failures::new(),
             settled: BTreeMap::new(),
@@ -111,16 +112,27 @@ impl Model {
     pub(crate) fn label(&mut self, node: &str, unit: Option<&str>) {
         let before = self.nodes.insert(node.into(), unit.map(str::to_owned));
         if let Some(left) = before.flatten() {
-            self.lost_label.insert(left);
+            self.vanished.insert(left, (true, self.now));
         }
+        self.note_vanished();
+    }
+
+    /// Forgets how units went that are back, and notes those that went unseen.
+    fn note_vanished(&mut self) {
         let there = self.units();
-        self.lost_label.retain(|unit| !there.contains(unit));
+        self.vanished.retain(|unit, _| !there.contains(unit));
+        for (unit, _) in self.controlled() {
+            if !there.contains(&unit) {
+                self.vanished.entry(unit).or_insert((false, self.now));
+            }
+        }
     }
 
     pub(crate) fn delete_node(&mut self, node: &str) {
         if let Some(Some(unit)) = self.nodes.remove(node) {
-            self.lost_label.remove(&unit);
+            self.vanished.insert(unit, (false, self.now));
         }
+        self.note_vanished();
     }
 
     pub(crate) fn pass_time(&mut self, minutes: i64) {
@@ -131,7 +143,7 @@ impl Model {
     pub(crate) fn forget(&mut self) {
         self.failures.clear();
         self.settled.clear();
-        self.lost_label.clear();
+        self.vanished.clear();
         self.known = None;
     }
 
@@ -207,7 +219,7 @@ impl Model {
         let known = self.known.as_ref().unwrap_or(&self.reported);
         let world = World {
             units: self.units(),
-            lost_label: self.lost_label.clone(),
+            vanished: self.seen_vanished(),
             children,
             names_scanned,
             foreign: if names_scanned {
@@ -225,8 +237,23 @@ impl Model {
         decide(grid, &world, self.now)
     }
 
+    fn seen_vanished(&self) -> BTreeMap<String, VanishedUnit> {
+        let seen = self.vanished.iter();
+        seen.map(|(unit, (lost_label, since))| {
+            let elapsed = since.duration_until(self.now).unsigned_abs();
+            let vanished = VanishedUnit {
+                lost_label: *lost_label,
+                since: *since,
+                elapsed,
+            };
+            (unit.clone(), vanished)
+        })
+        .collect()
+    }
+
     /// Makes up to `most` steps of what is planned; `lost` says that the last one's answer is.
     pub(crate) fn work(&mut self, most: usize, lost: bool) {
+        self.note_vanished();
         let decision = self.decide();
         let limit = self.grid().rollout.max_concurrent_units;
         self.failures

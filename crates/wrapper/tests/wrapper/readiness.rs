@@ -26,7 +26,7 @@ async fn a_node_that_is_cut_off_is_ready_and_says_since_when() {
     assert!(text.contains("[!]upstream: never heard of\n"), "{text}");
     cloud.cut(false);
     ready(&running).await;
-    let fine = "[+]view ok\n[+]upstream ok\n[+]credentials ok\nreadyz check passed\n";
+    let fine = "[+]view ok\n[+]upstream ok\n[+]nodes ok\n[+]credentials ok\nreadyz check passed\n";
     eventually("all is well", async || match verbose(&client).await {
         (StatusCode::OK, text) if text == fine => Ok(()),
         (_, text) => Err(text),
@@ -41,7 +41,7 @@ async fn a_node_that_is_cut_off_is_ready_and_says_since_when() {
     let seconds = lost.and_then(|rest| rest.strip_suffix(" s ago"));
     let seconds: u64 = seconds.unwrap_or_else(|| panic!("{text}")).parse().unwrap();
     assert!((40..=47).contains(&seconds), "{text}");
-    assert_eq!(lines[3], "readyz check passed");
+    assert_eq!(lines[4], "readyz check passed");
     assert_eq!(get(&client, "/readyz").await.1, "ok");
 }
 
