@@ -234,7 +234,7 @@ impl World {
         };
         let mut node = unit_node(OWN, unit);
         let uid = known.map(|known| known["metadata"]["uid"].clone());
-        let uid = uid.filter(|uid| uid.is_string());
+        let uid = uid.filter(Value::is_string);
         node["metadata"]["uid"] = uid.unwrap_or_else(|| self.counter.to_string().into());
         self.cloud.put(ServedKind::Nodes, &node);
     }
