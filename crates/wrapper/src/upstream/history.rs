@@ -113,12 +113,18 @@ impl Upstream {
         while reconnects.changed().await.is_ok() {
             let jitter = self.jitter.lock().f64();
             sleep(DEBOUNCE.mul_f64(1.0 + jitter)).await;
+            let mut is_logged = false;
             loop {
                 reconnects.mark_unchanged();
                 match self.check_history().await {
                     Ok(()) => break,
                     Err(error) => {
-                        tracing::debug!(%error, "cannot compare the view with the cluster, will retry");
+                        // Once is enough for a log on flash; but an age that counts has a reason.
+                        if std::mem::replace(&mut is_logged, true) {
+                            tracing::debug!(%error, "still cannot compare the view with the cluster");
+                        } else {
+                            tracing::warn!(%error, "cannot compare the view with the cluster, its age counts until that is done; will retry");
+                        }
                         let jitter = self.jitter.lock().u64(..);
                         sleep(failures.failure(&(), jitter)).await;
                     }
